@@ -20,7 +20,7 @@ from skboost.approximation import (
 )
 from skboost.calibration._chains import Scatter
 from skboost.calibration._problem import Calibration, Declined, allowed_loss, refusal
-from skboost.families import Component, Gaussian, StudentT
+from skboost.families import Component, FullGaussian, StudentT
 
 # Degrees of freedom that a component may have, all with a variance; inf is a Gaussian,
 # the one choice where results are exponentials of coordinates.
@@ -246,7 +246,7 @@ def _mixture(weights, parts):
     """The mixture of Student-t densities, or normal ones, that have these parts."""
     components = []
     for location, scatter, df in parts:
-        normal = Gaussian("full").from_moments(location, scatter)
-        family = Gaussian("full") if np.isinf(df) else StudentT("full", df)
-        components.append(Component(family, normal))
+        normal = FullGaussian()
+        family = normal if np.isinf(df) else StudentT("full", df)
+        components.append(Component(family, normal.from_moments(location, scatter)))
     return Mixture(tuple(components), weights / weights.sum())

@@ -4,7 +4,7 @@ import numpy as np
 
 from skboost.approximation import Mixture
 from skboost.conjugate import FactorFamily, MatrixFactorizationModel
-from skboost.families import Gaussian
+from skboost.families import DiagonalGaussian
 from skboost.posterior import ModelPosterior, reading_archive, write_archive
 
 FORMAT, FORMAT_VERSION = "skboost-matrix-factorization-posterior", 1
@@ -146,7 +146,7 @@ class MatrixFactorizationPosterior(ModelPosterior):
         with archive as (header, arrays):
             settings = header["model"] | {"shape": tuple(header["model"]["shape"])}
             own = FactorFamily(MatrixFactorizationModel(**settings))
-            families = {"diag": Gaussian("diag"), "factors": own}
+            families = {"diag": DiagonalGaussian(), "factors": own}
             components = tuple(
                 (families[kind], arrays[f"params_{k}"])
                 for k, kind in enumerate(header["kinds"])

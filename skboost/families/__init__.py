@@ -1,40 +1,31 @@
 """Base families of the mixture components."""
 
 from skboost.families._base import VariationalFamily
-from skboost.families._component import Component
-from skboost.families._gaussian import MAX_FULL_DIM, Gaussian
+from skboost.families._component import Component, Evaluation
+from skboost.families._diagonal import DiagonalGaussian
+from skboost.families._full import FullGaussian
 from skboost.families._laplace import Laplace, LaplaceProduct
-from skboost.families._low_rank import rank_of
+from skboost.families._low_rank import LowRankGaussian, rank_of
 from skboost.families._moments import linear_moments, squared, whitening_by
-from skboost.families._structure import Evaluation
+from skboost.families._structured import MAX_FULL_DIM, Gaussian
 from skboost.families._student_t import StudentT
 
 # By the names that users give: the family for a number of parameters. A full covariance
 # is what a component has while it is affordable.
 FAMILIES = {
-    "gaussian": lambda dim: Gaussian("full" if dim <= MAX_FULL_DIM else "low_rank"),
-    "gaussian-full": lambda dim: Gaussian("full"),
-    "gaussian-diag": lambda dim: Gaussian("diag"),
-    "gaussian-low-rank": lambda dim: Gaussian("low_rank"),
+    "gaussian": lambda dim: (
+        FullGaussian() if dim <= MAX_FULL_DIM else LowRankGaussian()
+    ),
+    "gaussian-full": lambda dim: FullGaussian(),
+    "gaussian-diag": lambda dim: DiagonalGaussian(),
+    "gaussian-low-rank": lambda dim: LowRankGaussian(),
     "laplace": lambda dim: Laplace(),
     "student_t": lambda dim: StudentT("full" if dim <= MAX_FULL_DIM else "diag"),
 }
 
 
 def as_family(family, dim=1):
-    """Family of a name or an instance.
-
-    Parameters
-    ----------
-    family : str or VariationalFamily
-        One of `FAMILIES`. ``"gaussian"`` is full up to dimension 300 and has low rank
-        above; ``"student_t"`` is diagonal there. A family object is returned as it is.
-    dim : int, default=1
-        Dimension of the parameter space.
-
-    Returns
-    -------
-    VariationalFamily
+    """The family that a name or an object stands for; see `FAMILIES`.
 
     Raises
     ------
@@ -60,17 +51,22 @@ def as_family(family, dim=1):
             "full_covariance = True, by which skboost 0.2.0 knows it; got False. Set "
             "full_covariance on the class, or write it as a property."
         )
-    return family
+    # A Gaussian that has a structure to choose stands for one that has it.
+    variants = family.variants()
+    return variants[0] if len(variants) == 1 else family
 
 
 __all__ = [
     "FAMILIES",
     "MAX_FULL_DIM",
     "Component",
+    "DiagonalGaussian",
     "Evaluation",
+    "FullGaussian",
     "Gaussian",
     "Laplace",
     "LaplaceProduct",
+    "LowRankGaussian",
     "StudentT",
     "VariationalFamily",
     "as_family",

@@ -28,8 +28,6 @@ class VariationalFamily(BaseEstimator):
     distribution : {"gaussian", "student_t", "laplace"} or None
         Of its members, by the name under which quadratures and exports know it. None
         if it is another: draws then take the place of a quadrature.
-    constructor : type
-        The class that a user calls; an object's own may add a structure to it.
     """
 
     root_products = False
@@ -47,10 +45,6 @@ class VariationalFamily(BaseEstimator):
     low_rank = False
     # Whether every component takes the rank that the target asks for.
     rank_is_open = False
-
-    def __init_subclass__(cls, **options):
-        super().__init_subclass__(**options)
-        cls.constructor = cls
 
     def variants(self):
         """Concrete families among which the engine chooses one for each component.

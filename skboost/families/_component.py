@@ -1,8 +1,23 @@
-"""One density of a family: what mixtures are made of."""
+"""One density of a family, what mixtures are made of, and what it is at points."""
 
 from dataclasses import dataclass
 
 import numpy as np
+
+
+class Evaluation:
+    """Log density (n,) of one component at fixed points, nats, with what its slopes
+    need: the whitened residual is computed once for all of them."""
+
+    log_density: np.ndarray
+
+    def score(self, rows=slice(None)):
+        """Gradient (n, dim) of the log density in the points of some rows."""
+        raise NotImplementedError(f"{type(self).__name__} does not define score.")
+
+    def pull(self, cotangent):
+        """``sum_n cotangent_n * d ln s(theta_n) / d params``, shape (n_params,)."""
+        raise NotImplementedError(f"{type(self).__name__} does not define pull.")
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,21 +6,16 @@ import numpy as np
 from scipy.special import expit
 
 from skboost._math import log_cosh
+from skboost.families._component import Evaluation
+from skboost.families._gaussian import GaussianFamily
 from skboost.families._moments import checked_moments, checked_size
-from skboost.families._structure import Evaluation, Structure
 
 
 class LocationScale:
-    """Reparameterisation and moves of params = (m, log scale).
+    """Reparameterisation and moves of params = (m, log scale)."""
 
-    Attributes
-    ----------
-    unit_variance, unit_entropy : float
-        Variance and entropy (nats) of one base variable.
-    log_scale_step : float
-        Inverse root of the Fisher information of the log scale.
-    """
-
+    # Variance and entropy (nats) of one base variable, and the inverse root of the
+    # Fisher information of the log scale.
     unit_variance: float
     unit_entropy: float
     log_scale_step: float
@@ -99,8 +94,8 @@ class DiagonalEvaluation(Evaluation):
         return np.concatenate([g_mean, g_log_scale])
 
 
-class DiagonalCovariance(LocationScale, Structure):
-    """Covariance diag(sigma^2)."""
+class DiagonalGaussian(LocationScale, GaussianFamily):
+    """Gaussians with independent coordinates, ``params = (m, log sigma)``."""
 
     unit_variance = 1.0
     unit_entropy = 0.5 * (1 + log(2 * pi))

@@ -7,8 +7,9 @@ import numpy as np
 from scipy.linalg import LinAlgError, cholesky
 from scipy.linalg.lapack import dtrtri
 
+from skboost.families._component import Evaluation
+from skboost.families._gaussian import GaussianFamily
 from skboost.families._moments import checked_moments, checked_size
-from skboost.families._structure import Evaluation, Structure
 
 # A log diagonal entry of the factor has Fisher information 2, the others 1.
 _DIAGONAL_STEP = sqrt(0.5)
@@ -26,6 +27,14 @@ def _packing(dim):
 
 def _pack(matrix):
     return matrix.ravel()[_packing(matrix.shape[0])[0]]
+
+
+def _packed(mean, factor):
+    """Parameters of a mean and a Cholesky factor."""
+    packed = _pack(factor)
+    diagonal = _packing(mean.size)[1]
+    packed[diagonal] = np.log(packed[diagonal])
+    return np.concatenate([mean, packed])
 
 
 def _triangular(root):
@@ -102,8 +111,8 @@ class _Pair:
         return mean, factor_a, factor_b
 
 
-class FullCovariance(Structure):
-    """Covariance L L^T with lower-triangular L."""
+class FullGaussian(GaussianFamily):
+    """Gaussians of any covariance L L^T, ``params = (m, packed L, log diagonal)``."""
 
     full_covariance = True
 
@@ -119,8 +128,8 @@ class FullCovariance(Structure):
         mask[dim + _packing(dim)[1]] = True
         return mask
 
-    def split(self, params):
-        """Mean and Cholesky factor of a component, or of each row of parameters."""
+    def structure(self, params):
+        """Mean, None and Cholesky factor of a component, or of each row of several."""
         rows = params.shape[:-1]
         dim = self.dim_of(params[0] if rows else params)
         flat, diagonal = _packing(dim)
@@ -128,10 +137,16 @@ class FullCovariance(Structure):
         packed[..., diagonal] = np.exp(packed[..., diagonal])
         factor = np.zeros((*rows, dim * dim))
         factor[..., flat] = packed
-        return params[..., :dim], factor.reshape(*rows, dim, dim)
+        return params[..., :dim], None, factor.reshape(*rows, dim, dim)
+
+    def pull_structure(self, params, g_mean, g_variance, g_factor):
+        slope = _pack(g_factor)
+        diagonal = _packing(g_mean.size)[1]
+        slope[diagonal] *= np.exp(params[g_mean.size + diagonal])
+        return np.concatenate([g_mean, slope])
 
     def transport(self, params, eps):
-        mean, factor = self.split(params)
+        mean, _, factor = self.structure(params)
         return eps @ factor.T + mean
 
     def pull_transport(self, params, eps, cotangent):
@@ -139,7 +154,8 @@ class FullCovariance(Structure):
         return self.pull_structure(params, g_mean, None, g_factor)
 
     def at(self, params, theta):
-        return FullEvaluation(*self.split(params), theta)
+        mean, _, factor = self.structure(params)
+        return FullEvaluation(mean, factor, theta)
 
     def entropy(self, params):
         dim = self.dim_of(params)
@@ -152,21 +168,19 @@ class FullCovariance(Structure):
     def from_moments(self, mean, covariance):
         mean, covariance, variance = checked_moments(mean, covariance)
         if covariance.ndim == 1:
-            factor = np.diag(np.sqrt(variance))
-        else:
-            try:
-                factor = cholesky(covariance, lower=True)
-            except LinAlgError as error:
-                raise ValueError(
-                    "covariance must be positive definite for covariance='full'; got "
-                    "a matrix without a Cholesky factor. Add a small multiple of the "
-                    "identity, or pass variances of shape (dim,)."
-                ) from error
-        return self.inner(mean, factor)
+            return _packed(mean, np.diag(np.sqrt(variance)))
+        try:
+            return _packed(mean, cholesky(covariance, lower=True))
+        except LinAlgError as error:
+            raise ValueError(
+                "covariance must be positive definite for covariance='full'; got "
+                "a matrix without a Cholesky factor. Add a small multiple of the "
+                "identity, or pass variances of shape (dim,)."
+            ) from error
 
     def marginal(self, params, indices):
-        mean, factor = self.split(params)
-        return self.inner(mean[indices], _triangular(factor[indices]))
+        mean, _, factor = self.structure(params)
+        return _packed(mean[indices], _triangular(factor[indices]))
 
     def widen(self, params, width):
         dim = self.dim_of(params)
@@ -179,10 +193,10 @@ class FullCovariance(Structure):
         return widened
 
     def move(self, params, x):
-        # The component `inner` in the coordinates that `params` whitens.
+        # The component of stretched moves in the coordinates that `params` whitens.
         inner = self._stretched(x)
-        mean, factor = self.split(params)
-        x_mean, x_factor = self.split(inner)
+        mean, _, factor = self.structure(params)
+        x_mean, _, x_factor = self.structure(inner)
         dim = mean.size
         packed = _pack(factor @ x_factor)
         diagonal = _packing(dim)[1]
@@ -192,7 +206,7 @@ class FullCovariance(Structure):
 
     def pull_move(self, params, x, gradient):
         inner = self._stretched(x)
-        _, factor = self.split(params)
+        _, _, factor = self.structure(params)
         dim = factor.shape[0]
         flat, diagonal = _packing(dim)
         below = np.zeros(dim * dim)
@@ -207,18 +221,11 @@ class FullCovariance(Structure):
         packed[diagonal] = _DIAGONAL_STEP * d_log
         return np.concatenate([gradient[:dim] @ factor, packed])
 
-    def inner(self, mean, factor):
-        """Parameters of a mean and a Cholesky factor."""
-        packed = _pack(factor)
-        diagonal = _packing(mean.size)[1]
-        packed[diagonal] = np.log(packed[diagonal])
-        return np.concatenate([mean, packed])
-
     def _stretched(self, x):
         return np.where(self.scale_mask(self.dim_of(x)), _DIAGONAL_STEP * x, x)
 
     def _log_affinity(self, a, b):
-        pair = _Pair(*self.split(a), *self.split(b))
+        pair = self._pair(a, b)
         mean, *factors = pair.gradients()
         dim = mean.shape[1]
         flat, diagonal = _packing(dim)
@@ -229,21 +236,14 @@ class FullCovariance(Structure):
             gradients.append(np.hstack([sign * mean, packed]))
         return pair.log_affinity(), *gradients
 
+    def _pair(self, a, b):
+        (mean_a, _, factor_a), (mean_b, _, factor_b) = map(self.structure, (a, b))
+        return _Pair(mean_a, factor_a, mean_b, factor_b)
+
     def root_params(self, a, b):
         """Parameters of the density ~ sqrt(s_a s_b)."""
-        mean, factor = self.split(a)
-        pair = _Pair(mean, factor, *self.split(b))
+        pair, (mean, _, factor) = self._pair(a, b), self.structure(a)
         axes = factor @ pair.left
         # Covariance 2 ratio^2 / (1 + ratio^2) along the axes.
         root = axes * (sqrt(2) * pair.ratio / np.hypot(1.0, pair.ratio))
-        return self.inner(mean - 0.5 * axes @ pair.slope, _triangular(root))
-
-    def structure(self, params):
-        mean, factor = self.split(params)
-        return mean, None, factor
-
-    def pull_structure(self, params, g_mean, g_variance, g_factor):
-        slope = _pack(g_factor)
-        diagonal = _packing(g_mean.size)[1]
-        slope[diagonal] *= np.exp(params[g_mean.size + diagonal])
-        return np.concatenate([g_mean, slope])
+        return _packed(mean - 0.5 * axes @ pair.slope, _triangular(root))

@@ -10,10 +10,9 @@ import numpy as np
 
 from skboost._parallel import scratch
 from skboost.families._base import VariationalFamily
-from skboost.families._component import Component
+from skboost.families._component import Component, Evaluation
 from skboost.families._diagonal import LocationScale
 from skboost.families._moments import checked_size, symmetric
-from skboost.families._structure import Evaluation
 
 
 class LaplaceEvaluation(Evaluation):

@@ -19,8 +19,9 @@ from scipy.linalg.lapack import dpotrf, dtrtri
 from scipy.special import expit
 
 from skboost._math import log_cosh
+from skboost.families._component import Component, Evaluation
+from skboost.families._gaussian import GaussianFamily
 from skboost.families._moments import checked_moments, checked_size, narrowed, whitened
-from skboost.families._structure import Evaluation, Structure
 
 
 class _Root:
@@ -129,10 +130,42 @@ class LowRankEvaluation(Evaluation):
         return _packed(g_mean, g_log_scale, g_factor)
 
 
-class LowRankCovariance(Structure):
-    """Covariance diag(sigma^2) + B B^T with B of shape (dim, min(rank, dim))."""
+class LowRankGaussian(GaussianFamily):
+    """Gaussians of covariance diag(sigma^2) + B B^T, ``params = (m, log sigma, B)``.
+
+    Parameters
+    ----------
+    rank : int, default=None
+        B has ``min(rank, dim)`` columns. None lets a fit choose it for each component;
+        a component made otherwise has ``min(10, dim)``.
+    """
 
     low_rank = True
+    default_rank = 10
+
+    def __init__(self, rank=None):
+        self.rank = rank
+
+    @property
+    def rank_is_open(self):
+        return self.rank is None
+
+    def with_rank(self, rank=None):
+        if not self.rank_is_open:
+            return self
+        return LowRankGaussian(self.default_rank if rank is None else rank)
+
+    def convert(self, params, dim):
+        if params.size == self.n_params(dim):
+            return params
+        own = LowRankGaussian(rank_of(params, dim)).structure(params)
+        return self.from_structure(*with_columns(*own, self.rank)).params
+
+    @classmethod
+    def from_structure(cls, mean, variance, factor):
+        """The component that has a structure: the inverse of `structure`."""
+        params = _packed(mean, 0.5 * np.log(variance), factor)
+        return Component(cls(rank=factor.shape[1]), params)
 
     @property
     def _rank(self):
@@ -163,6 +196,11 @@ class LowRankCovariance(Structure):
 
     def base_dim(self, dim):
         return dim + self.n_columns(dim)
+
+    def _balanced(self, eps, dim):
+        if len(eps) >= 4 * (eps.shape[1] - dim):
+            return partly_whitened(eps, dim)
+        return super()._balanced(eps, dim)
 
     def scale_mask(self, dim):
         return np.repeat([False, True, False], [dim, dim, dim * self.n_columns(dim)])
@@ -277,6 +315,10 @@ class LowRankCovariance(Structure):
             gradients.append(_packed(-0.25 * sign * y, g_log_scale, g_factor))
         return value, *gradients
 
+    def root_product(self, a, b):
+        params = self.root_params(a, b)
+        return Component(LowRankGaussian(rank_of(params, self.dim_of(a))), params)
+
     def root_params(self, a, b):
         """Parameters of the density ~ sqrt(s_a s_b), of as many columns as it needs.
 
@@ -328,17 +370,6 @@ def with_columns(mean, variance, factor, rank):
 
     Columns that are lacking are zero; of too many the longest are kept, and the
     variances of the others go to the diagonal.
-
-    Parameters
-    ----------
-    mean, variance : ndarray of shape (dim,)
-    factor : ndarray of shape (dim, any rank)
-    rank : int
-
-    Returns
-    -------
-    mean, variance : ndarray of shape (dim,)
-    factor : ndarray of shape (dim, rank)
     """
     left, lengths, _ = np.linalg.svd(
         factor / np.sqrt(variance)[:, None], full_matrices=False

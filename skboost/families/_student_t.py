@@ -6,9 +6,8 @@ from numbers import Real
 import numpy as np
 from scipy.special import gammaincinv, gammaln, ndtri, psi, stdtr
 
-from skboost.families._diagonal import DiagonalCovariance
-from skboost.families._full import FullCovariance
-from skboost.families._structure import Evaluation, Structured
+from skboost.families._component import Evaluation
+from skboost.families._structured import Structured
 
 # Degrees of freedom tried by df="auto": nearly no variance, nearly no kurtosis, a
 # tail that a logistic posterior has, and nearly a Gaussian.
@@ -68,11 +67,9 @@ class StudentT(Structured):
     `mean` nan where they do not. `location` and `scale` always exist.
     """
 
-    # The structure is that of the scale matrix: methods of the structure are those of
-    # the Gaussian that has it as its covariance.
+    # The structure is that of the scale matrix, the covariance of `gaussian`.
     distribution = "student_t"
     title = "Student-t"
-    structures = {"full": FullCovariance, "diag": DiagonalCovariance}
 
     def __init__(self, covariance="full", df=5.0):
         self.covariance = covariance
@@ -86,9 +83,7 @@ class StudentT(Structured):
             raise ValueError(
                 "df must hold at least one number where it is a tuple; got ()."
             )
-        return tuple(
-            self.constructor(self.covariance, _checked_df(df)) for df in several
-        )
+        return tuple(type(self)(self.covariance, _checked_df(df)) for df in several)
 
     @property
     def _nu(self):
@@ -109,18 +104,18 @@ class StudentT(Structured):
         return eps
 
     def transport(self, params, eps):
-        return super().transport(params, eps[:, :-1] * eps[:, -1:])
+        return self.gaussian.transport(params, eps[:, :-1] * eps[:, -1:])
 
     def pull_transport(self, params, eps, cotangent):
         eps = eps[:, :-1] * eps[:, -1:]
-        return super().pull_transport(params, eps, cotangent)
+        return self.gaussian.pull_transport(params, eps, cotangent)
 
     def at(self, params, theta):
-        return StudentTEvaluation(super().at(params, theta), self, params)
+        return StudentTEvaluation(self.gaussian.at(params, theta), self, params)
 
     def log_peak(self, params):
         nu, dim = self._nu, self.dim_of(params)
-        log_determinant = super().entropy(params) - 0.5 * dim * (1 + log(2 * pi))
+        log_determinant = self.gaussian.entropy(params) - 0.5 * dim * (1 + log(2 * pi))
         return float(_log_constant(nu, dim) - log_determinant)
 
     def entropy(self, params):
@@ -130,14 +125,14 @@ class StudentT(Structured):
         return float(spread - self.log_peak(params))
 
     def location(self, params):
-        return super().mean(params)
+        return self.gaussian.mean(params)
 
     def mean(self, params):
         location = self.location(params)
         return location if self._nu > 1 else np.full(location.shape, np.nan)
 
     def scale(self, params):
-        return super().std(params)
+        return self.gaussian.std(params)
 
     @property
     def _variance(self):
@@ -154,7 +149,7 @@ class StudentT(Structured):
         df <= 1 so is the mean.
         """
         if self._nu > 2:
-            mean, scale_matrix = super().moments(params)
+            mean, scale_matrix = self.gaussian.moments(params)
             return mean, self._variance * scale_matrix
         covariance = np.full((self.dim_of(params),) * 2, np.nan)
         np.fill_diagonal(covariance, np.inf)
@@ -168,14 +163,14 @@ class StudentT(Structured):
         shrunk = np.asarray(covariance, dtype=float)
         if self._nu > 2:
             shrunk = shrunk / self._variance
-        return super().from_moments(mean, shrunk)
+        return self.gaussian.from_moments(mean, shrunk)
 
     def move(self, params, x):
-        return super().move(params, self._whitened(x))
+        return self.gaussian.move(params, self._whitened(x))
 
     def pull_move(self, params, x, gradient):
         x = self._whitened(x)
-        return self._whitened(super().pull_move(params, x, gradient))
+        return self._whitened(self.gaussian.pull_move(params, x, gradient))
 
     def _whitened(self, x):
         """The Gaussian's moves at unit Fisher information of this family.
@@ -194,7 +189,7 @@ class StudentT(Structured):
 
         They are infinite or nan as those of theta are.
         """
-        location, scale = super().linear_moments(params, X)
+        location, scale = self.gaussian.linear_moments(params, X)
         mean = location if self._nu > 1 else np.full(location.shape, np.nan)
         if self._nu > 2:
             return mean, sqrt(self._variance) * scale

@@ -8,7 +8,7 @@ import numpy as np
 from skboost._budget import BudgetSpent
 from skboost.approximation import Mixture
 from skboost.boosting import Boosting
-from skboost.families import Component, Gaussian
+from skboost.families import Component
 from skboost.fitting._run import Prepared
 from skboost.modes import Modes
 from skboost.proposals import DensityProposer
@@ -91,7 +91,7 @@ def _compared(problem, first):
 def _why_no_warp(engine, state, info):
     """Why no warp is looked for; empty where one is."""
     family = engine.proposer.family
-    if not (isinstance(family, Gaussian) and family.full_covariance):
+    if not (family.exact_expectations and family.full_covariance):
         return "it needs components with family='gaussian' and full covariances"
     if state.mixture.n_components > 1 or state.modes.several:
         return "the posterior has several modes"

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import expit, log_expit, log_softmax, logsumexp, softmax, xlogy
 
 from skboost._math import log_sum_exp
-from skboost.families import Gaussian
+from skboost.families import DiagonalGaussian
 from skboost.linear_model._predictive import (
     N_DRAWS,
     Predictive,
@@ -274,7 +274,7 @@ class SoftmaxPredictive(Predictive):
             return lambda block: self._drawn.drawn(block).transpose(0, 2, 1)
         rng, contrasts = np.random.default_rng(0), class_contrasts(n_classes)
         upto = np.rint(N_DRAWS * base.weights.cumsum() / base.weights.sum()).astype(int)
-        points = Gaussian("diag").base_draws(N_DRAWS, n_classes - 1, rng)
+        points = DiagonalGaussian().base_draws(N_DRAWS, n_classes - 1, rng)
         parts = [contrasts_part(one, n_classes) for one in base.components]
         points = np.split(rng.permutation(points), upto[:-1])
 

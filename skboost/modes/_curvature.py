@@ -6,7 +6,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 from skboost.approximation import finite_value_and_score
-from skboost.families import Component, Gaussian
+from skboost.families import Component, DiagonalGaussian, LowRankGaussian
 
 # Steps of differences: a share of a coordinate's size, and of a standard deviation.
 _STEP, _SMALL = 1e-4, 1e-2
@@ -131,7 +131,7 @@ def add_columns(target, component, rank, tol, rng):
         curvature, directions = curvature[kept], directions[kept]
     columns = np.sqrt(1.0 / curvature - 1.0) * whitening.lift(directions).T
     return tuple(
-        Gaussian.from_structure(mean, variance, np.hstack([factor, added]))
+        LowRankGaussian.from_structure(mean, variance, np.hstack([factor, added]))
         for added in (0.0 * columns, columns)
     )
 
@@ -139,6 +139,6 @@ def add_columns(target, component, rank, tol, rng):
 def with_factor(target, family, mean, variances):
     """Parameters of the low-rank Gaussian of the family that curvature suggests at a
     mode, from one over the diagonal of the curvature."""
-    diagonal, rng = Gaussian("diag"), np.random.default_rng(0)
+    diagonal, rng = DiagonalGaussian(), np.random.default_rng(0)
     start = Component(diagonal, diagonal.from_moments(mean, variances))
     return add_columns(target, start, family.rank, 0.0, rng)[1].params

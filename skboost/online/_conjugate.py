@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.stats import t as student_t
 
-from skboost.families import Component, Gaussian, StudentT
+from skboost.families import Component, FullGaussian, StudentT
 from skboost.online._streams import FullStream, dense
 
 
@@ -62,7 +62,7 @@ class ConjugateStream(FullStream):
         shape, rate = self.noise
         # The scale matrix is laid out as the covariance of a Gaussian.
         scale = rate / shape * self.covariance
-        params = Gaussian("full").from_moments(self.mean, scale)
+        params = FullGaussian().from_moments(self.mean, scale)
         return Component(StudentT("full", df=2.0 * shape), params)
 
     def draw(self, n, rng):

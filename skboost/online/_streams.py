@@ -11,7 +11,7 @@ from numbers import Real
 import numpy as np
 from scipy import sparse
 
-from skboost.families import Component, Gaussian
+from skboost.families import Component, DiagonalGaussian, FullGaussian
 from skboost.online._loops import HUGE, dense_loop, full_loop, sparse_loop
 
 
@@ -126,9 +126,9 @@ def gaussian_of(streams):
     means = np.concatenate([stream.mean for stream in streams])
     covariances = [stream.covariance for stream in streams]
     if covariances[0].ndim == 1:
-        family, covariance = Gaussian("diag"), np.concatenate(covariances)
+        family, covariance = DiagonalGaussian(), np.concatenate(covariances)
     else:
-        family = Gaussian("full")
+        family = FullGaussian()
         covariance = sparse.block_diag(covariances).toarray()
     return Component(family, family.from_moments(means, covariance))
 

@@ -200,7 +200,7 @@ def unpack_mixtures(header, arrays):
 
 def is_public(family):
     """Whether a family is one that files name."""
-    return family.constructor in vars(families).values()
+    return type(family) in vars(families).values()
 
 
 def family_record(family):
@@ -208,10 +208,10 @@ def family_record(family):
     if not is_public(family):
         raise ValueError(
             "save needs components of the families in skboost.families; got "
-            f"{family.constructor.__qualname__}. Pickle the posterior instead."
+            f"{type(family).__qualname__}. Pickle the posterior instead."
         )
     return {
-        "class": family.constructor.__name__,
+        "class": type(family).__name__,
         "params": family.get_params(deep=False),
     }
 

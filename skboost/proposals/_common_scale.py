@@ -16,7 +16,7 @@ import numpy as np
 from skboost._math import log_sum_exp
 from skboost._random import BASE, generator
 from skboost.approximation import Mixture
-from skboost.families import Component, Gaussian
+from skboost.families import Component
 from skboost.modes import Modes, climb_all
 from skboost.objectives import SingleELBO
 from skboost.proposals._family import FamilyProposer
@@ -195,7 +195,7 @@ class _Nodes:
             mean = near.component.location()
             starts = mean[None]
             target.first_guess = mean, 0.1 * near.component.scale()
-        natural = isinstance(family, Gaussian) and family.full_covariance
+        natural = family.exact_expectations and family.full_covariance
         if not (natural and target.knows_curvature):
             return first_component(target, family, starts, settings)
         start = target.first_guess

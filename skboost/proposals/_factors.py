@@ -16,7 +16,7 @@ from skboost.conjugate import (
     shaken_factors,
     turned_towards,
 )
-from skboost.families import Component, Gaussian
+from skboost.families import Component, DiagonalGaussian
 from skboost.modes import Modes
 from skboost.objectives import ResidualGain, SingleELBO, joint_gains
 from skboost.proposals._base import Proposer
@@ -137,7 +137,7 @@ class ResidualFactorProposer(FactorProposer):
 
     kind = "diagonal Gaussian"
     seeks_gain = False
-    family = Gaussian("diag")
+    family = DiagonalGaussian()
     # As the authors climb, for want of a maximum.
     n_steps = 1000
 

@@ -32,7 +32,7 @@ class FamilyProposer(Proposer):
     def kind(self):
         structure = "full" if self.family.full_covariance else "diagonal"
         structure = "low-rank" if self.family.low_rank else structure
-        return f"{structure} {self.family.constructor.__name__}"
+        return f"{structure} {self.family.distribution or type(self.family).__name__}"
 
     @property
     def correlated(self):

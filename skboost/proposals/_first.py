@@ -16,7 +16,7 @@ from skboost._random import BASE, generator
 from skboost._settings import MAX_CANDIDATES
 from skboost._solver import SMALLEST_TOL, ascend
 from skboost.approximation import Mixture
-from skboost.families import MAX_FULL_DIM, Component, Gaussian
+from skboost.families import MAX_FULL_DIM, Component, DiagonalGaussian
 from skboost.modes import find_mode, inverse_curvature
 from skboost.objectives import JointELBO, SingleELBO
 from skboost.proposals._gaussian import fit_low_rank, natural_gaussian
@@ -100,7 +100,7 @@ def first_component(target, family, starts, settings):
 def _member(target, starts, settings, family):
     """ELBO on its draws, and one variant's best member."""
     # A factor grows on a diagonal Gaussian.
-    first = Gaussian("diag") if family.low_rank else family
+    first = DiagonalGaussian() if family.low_rank else family
     n_draws, seed = enough_draws(family, target.dim, settings), settings.seed
     base = first.matched_draws(n_draws, target.dim, generator(seed, 0, BASE))
     curvature = _expected_curvature(target, family)
@@ -109,7 +109,7 @@ def _member(target, starts, settings, family):
             curvature, target.dim, target.ledger.budget, start=target.first_guess
         )
         candidates = [Component(family, _projected(family, *moments))]
-        if isinstance(family, Gaussian) and family.full_covariance:
+        if family.exact_expectations and family.full_covariance:
             # The optimum itself: a full Gaussian has no other variants.
             return np.nan, candidates[0]
     else:
@@ -257,7 +257,7 @@ def _fitted(target, family, settings, item):
 
 def _fitted_low_rank(target, family, settings, mode):
     """One mode under a low-rank Gaussian; as `_fitted`."""
-    diagonal = Gaussian("diag")
+    diagonal = DiagonalGaussian()
     rng = generator(settings.seed, 0, BASE)
     base = diagonal.matched_draws(settings.n_draws, target.dim, rng)
     # The factor on top of it grows anew.

@@ -12,7 +12,7 @@ from scipy.linalg import LinAlgError, cholesky, solve_triangular
 from skboost._budget import BudgetSpent
 from skboost._random import BASE, generator
 from skboost._solver import SMALLEST_TOL, ascend
-from skboost.families import Gaussian, rank_of
+from skboost.families import LowRankGaussian, rank_of
 from skboost.modes import add_columns
 from skboost.objectives import SingleELBO
 from skboost.proposals._greedy import best_stop
@@ -103,7 +103,7 @@ def fit_low_rank(target, start, rank, settings):
     Returns the ELBO on draws that it was not fitted to, and the component.
     """
     mean, variance, _ = start.structure()
-    lone = Gaussian.from_structure(mean, variance, np.zeros((len(mean), 1)))
+    lone = LowRankGaussian.from_structure(mean, variance, np.zeros((len(mean), 1)))
     found = -np.inf, lone
     with suppress(BudgetSpent):
         for grown in _growing(target, start, rank, settings):

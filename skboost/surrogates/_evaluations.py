@@ -19,7 +19,7 @@ import numpy as np
 from skboost._math import N_ERRORS, log_sum_exp, mean_and_se
 from skboost._solver import climb
 from skboost.approximation import FreshDraws, Mixture, RemainingKL, psis
-from skboost.families import Component, Gaussian
+from skboost.families import Component, FullGaussian
 from skboost.targets import LogDensityError
 
 # Nats that the density falls by at the ends of differences, and how far off they may
@@ -63,7 +63,7 @@ class Laplace(NamedTuple):
     @property
     def component(self):
         """The Gaussian as a component of a mixture."""
-        family = Gaussian("full")
+        family = FullGaussian()
         return Component(family, family.from_moments(self.mean, self.covariance))
 
 

@@ -12,7 +12,7 @@ from skboost._math import LOG_2PI, N_ERRORS, mean_and_se
 from skboost._random import WARP, generator
 from skboost._solver import ascend
 from skboost.approximation import Estimate, finite_value_and_score
-from skboost.families import Gaussian
+from skboost.families import DiagonalGaussian
 from skboost.transforms import Tails, Warp, soft_clip
 from skboost.warps._structure import Sample, candidate_axes, find_edges
 
@@ -259,7 +259,7 @@ def _fitted(target, mean, factor, settings):
     dim, rng = len(mean), generator(settings.seed, 0, WARP)
     # The linear part, dim^2 numbers, asks for many.
     n = min(max(2048, 128 * dim), 8192)
-    base = Gaussian("diag").matched_draws(n, dim, rng)
+    base = DiagonalGaussian().matched_draws(n, dim, rng)
     value, score = target.value_and_score(mean + base @ factor.T)
     # Fourth powers of scores have to be finite.
     if not (np.isfinite(value).all() and (np.abs(score) < 1e50).all()):
@@ -306,7 +306,7 @@ def elbo_gain(target, before, after, n, rng):
 
     Not finite where the density is zero at a draw.
     """
-    z = Gaussian("diag").matched_draws(n, before.dim, rng)
+    z = DiagonalGaussian().matched_draws(n, before.dim, rng)
     each = [
         target.log_density(warp.forward(z)) + warp.log_jacobian(z)
         for warp in (after, before)

@@ -1,5 +1,7 @@
 """Projection of moments onto each family, and names to family objects."""
 
+import pickle
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -8,8 +10,10 @@ from sklearn.base import clone
 from skboost.families import (
     FAMILIES,
     MAX_FULL_DIM,
+    DiagonalGaussian,
     Gaussian,
     Laplace,
+    LowRankGaussian,
     StudentT,
     VariationalFamily,
     as_family,
@@ -100,10 +104,11 @@ def test_a_family_is_its_class_and_its_params(family, component):
 
 
 def test_automatic_covariance():
-    for name, large in (("gaussian", "low_rank"), ("student_t", "diag")):
-        assert as_family(name, MAX_FULL_DIM).covariance == "full"
-        assert as_family(name, MAX_FULL_DIM + 1).covariance == large
+    for name in ("gaussian", "student_t"):
+        assert as_family(name, MAX_FULL_DIM).full_covariance
+        assert not as_family(name, MAX_FULL_DIM + 1).full_covariance
     large = as_family("gaussian", MAX_FULL_DIM + 1)
+    assert isinstance(large, LowRankGaussian)
     assert [large.base_dim(dim) for dim in (500, 4)] == [510, 8]
 
 
@@ -115,6 +120,24 @@ def test_names_and_objects_become_families():
     for unknown in ("cauchy", None, Gaussian):
         with pytest.raises(ValueError, match="family must be one of"):
             as_family(unknown, 3)
+
+
+def test_a_gaussian_stands_for_the_class_of_its_covariance():
+    family = Gaussian("diag")
+    assert isinstance(as_family(family), DiagonalGaussian)
+    # As searches over family__covariance set it.
+    family.set_params(covariance="low_rank", rank=2)
+    for other in (family, clone(family), pickle.loads(pickle.dumps(family))):
+        assert other.get_params() == {"covariance": "low_rank", "rank": 2}
+        assert as_family(other).rank == 2
+        assert other.with_rank() is other
+
+    class Own(Gaussian):
+        """May have methods of its own."""
+
+    own = Own("low_rank")
+    assert as_family(own) is own and own.variants() == (own,)
+    assert type(own.with_rank()) is Own and own.with_rank(3).rank == 3
 
 
 @pytest.mark.parametrize(

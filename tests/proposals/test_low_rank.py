@@ -10,7 +10,7 @@ from skboost import boost_posterior
 from skboost._solver import ascend
 from skboost.approximation import Mixture
 from skboost.boosting import Settings
-from skboost.families import Component, Gaussian, StudentT
+from skboost.families import Component, Gaussian, LowRankGaussian, StudentT
 from skboost.modes import diagonal_curvature, inverse_curvature, wide_directions
 from skboost.proposals import fit_low_rank, widest
 from skboost.targets import CallableTarget
@@ -31,7 +31,7 @@ class Spiked:
         self.mean = rng.standard_normal(dim) + shift * self.scale
         axes = np.linalg.qr(rng.standard_normal((dim, n_strong)))[0]
         self.factor = self.scale[:, None] * axes * np.sqrt(variance - 1.0)
-        normal = Gaussian.from_structure(self.mean, self.scale**2, self.factor)
+        normal = LowRankGaussian.from_structure(self.mean, self.scale**2, self.factor)
         self.log_density = normal.log_density
         self.gradient = lambda theta: normal.at(theta).score()
 
