@@ -44,9 +44,9 @@ def worker_rows(reader, X, y=None, sample_weight=None, offset=None):
     raw = [dask.delayed(_table)(*block) for block in zip(*parts, strict=True)]
     raw = _kept(raw)
     looks = [dask.delayed(_look)(reader.look, k, table) for k, table in enumerate(raw)]
-    found = dask.compute(*looks)
-    used = [k for k, part in enumerate(found) if part is not None]
-    summary = reader.together(found[k] for k in used)
+    summaries = dask.compute(*looks)
+    used = [k for k, part in enumerate(summaries) if part is not None]
+    summary = reader.together(summaries[k] for k in used)
     tables = _kept([dask.delayed(_coded)(raw[k], reader.coded) for k in used])
     rows = WorkerTables(tables, summary.n_rows, X.shape[1])
     rows.summary = summary
@@ -69,25 +69,25 @@ def _aligned(name, value, X):
             f"{name} must be a Dask array of one dimension, as X is a Dask array; got "
             f"{type(value).__name__}. Convert it by dask.array.from_array."
         )
-    known = not (np.isnan(X.shape[0]) or np.isnan(value.shape[0]))
-    if known and len(value) != len(X):
+    sized = not (np.isnan(X.shape[0]) or np.isnan(value.shape[0]))
+    if sized and len(value) != len(X):
         raise ValueError(
             f"{name} must have as many entries as X has rows, {len(X)}; got "
             f"{len(value)}."
         )
-    return value.rechunk((X.chunks[0],)) if known else value
+    return value.rechunk((X.chunks[0],)) if sized else value
 
 
 def _blocks(name, array, n_blocks=None):
     if array is None:
         return [None] * n_blocks
-    found = list(array.to_delayed().ravel())
-    if n_blocks is not None and len(found) != n_blocks:
+    blocks = list(array.to_delayed().ravel())
+    if n_blocks is not None and len(blocks) != n_blocks:
         raise ValueError(
             f"{name} must have the blocks of X, {n_blocks}, where their sizes are not "
-            f"known; got {len(found)}."
+            f"known; got {len(blocks)}."
         )
-    return found
+    return blocks
 
 
 def _kept(tables):
@@ -198,8 +198,8 @@ def lazily(method):
 
 def _predicted(X, *arrays, model, method, part, kwargs):
     arrays = [array[:, 0] for array in arrays]
-    found = methodcaller(method, X, *arrays, **kwargs)(model)
-    return found if part is None else found[part]
+    answer = methodcaller(method, X, *arrays, **kwargs)(model)
+    return answer if part is None else answer[part]
 
 
 class DaskBayesianLogisticRegression(BoostedBayesianLogisticRegression):

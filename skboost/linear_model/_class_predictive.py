@@ -126,7 +126,7 @@ LOG_POSITIVE = {
 }
 
 
-class _KnownImages:
+class _SkewingOfQuantiles:
     """What skewing does to quantiles: the masses that it adds to images of draws."""
 
     def __init__(self, mixture, n_outputs):
@@ -183,20 +183,20 @@ class BinaryPredictive(Predictive):
 
     def interval(self, X, tails):
         """Quantiles of the probability of the second class, (n, 2)."""
-        held, known = self.model, _KnownImages(self.mixture, 1)
-        if known.n and self.mixture.base is not self.mixture.plain:
+        model, skewing = self.model, _SkewingOfQuantiles(self.mixture, 1)
+        if skewing.n and self.mixture.base is not self.mixture.plain:
             # What is skewed has been corrected before.
-            held = replace(held, parts=mixture_parts(self.mixture.base)[1])
+            model = replace(model, parts=mixture_parts(self.mixture.base)[1])
         draws = None if self.gaussian else posterior_draws(self.mixture.base)
         out = np.empty((X.shape[0], 2))
-        for rows, block in held.blocks(X, N_DRAWS + known.n):
+        for rows, block in model.blocks(X, N_DRAWS + skewing.n):
             if draws is None:
-                moments = *held.moments(block), held.weights
+                moments = *model.moments(block), model.weights
                 quantile = partial(mixture_quantiles, NormalNoise(), *moments)
             else:
                 eta = np.asarray(block @ draws.T)
                 quantile = partial(sorted_quantiles, np.sort(eta, axis=1))
-            ends = known.ends(quantile, tails, block, lambda eta: eta[:, 0])
+            ends = skewing.ends(quantile, tails, block, lambda eta: eta[:, 0])
             out[rows] = expit(ends)
         return out
 
@@ -255,11 +255,11 @@ class SoftmaxPredictive(Predictive):
     def interval(self, X, tails):
         """Quantiles of every probability, (n, n_classes, 2)."""
         n_classes = len(self.model.classes)
-        known, drawn = _KnownImages(self.mixture, n_classes), self._by_row
+        skewing, drawn = _SkewingOfQuantiles(self.mixture, n_classes), self._by_row
         out = np.empty((X.shape[0], n_classes, 2))
-        for rows, block in self.model.blocks(X, n_classes * (N_DRAWS + known.n)):
+        for rows, block in self.model.blocks(X, n_classes * (N_DRAWS + skewing.n)):
             quantile = partial(sorted_quantiles, np.sort(drawn(block), axis=-1))
-            out[rows] = known.ends(quantile, tails, block, partial(softmax, axis=1))
+            out[rows] = skewing.ends(quantile, tails, block, partial(softmax, axis=1))
         return out
 
     @property
@@ -280,10 +280,10 @@ class SoftmaxPredictive(Predictive):
 
         def drawn(block):
             eta = []
-            for part, own in zip(parts, points, strict=True):
+            for part, eps in zip(parts, points, strict=True):
                 mean, covariance = part.moments(block)
                 centre = (mean @ contrasts.T)[:, :, None]
-                eta.append(centre + contrast_roots(covariance) @ own.T)
+                eta.append(centre + contrast_roots(covariance) @ eps.T)
             return softmax(np.concatenate(eta, axis=2), axis=1)
 
         return drawn

@@ -93,12 +93,12 @@ class CountPredictive(Predictive):
         triples = zip(self.levels, self.model.tilts, weights, strict=True)
         for k, ((level, sd), covariance, weight) in enumerate(triples):
             tilt = block @ (covariance / sd)
-            left = np.sqrt(np.maximum(stds[:, k] ** 2 - tilt**2, 0.0))
+            rest = np.sqrt(np.maximum(stds[:, k] ** 2 - tilt**2, 0.0))
             # Probabilities are smooth in lambda on the scale of one, as in eta.
             nodes, shares = normal_rule(sd + np.abs(tilt).max(initial=0.0), _TOL)
             centres = means[:, k, None] + tilt[:, None] * nodes
-            lefts = np.broadcast_to(left[:, None], centres.shape)
-            yield centres, lefts, level + sd * nodes, weight * shares
+            rests = np.broadcast_to(rest[:, None], centres.shape)
+            yield centres, rests, level + sd * nodes, weight * shares
 
 
 def _of_level(component):
@@ -134,10 +134,10 @@ def log_probability(y, mean, std, level=None):
     wide = std > 1e-8
     if wide.any():
         arrays = [a[wide] for a in arrays]
-        found = np.empty(arrays[0].shape)
-        for some in np.array_split(np.arange(found.size), max(1, found.size // 2048)):
-            found[some] = integral(*(a[some] for a in arrays))
-        out[wide] = found
+        logs = np.empty(arrays[0].shape)
+        for some in np.array_split(np.arange(logs.size), max(1, logs.size // 2048)):
+            logs[some] = integral(*(a[some] for a in arrays))
+        out[wide] = logs
     return out
 
 
@@ -222,16 +222,16 @@ def smallest_counts(p, means, stds, levels, weights):
     `means` and `stds` (n, n_parts) are those of eta in the parts of a mixture, `levels`
     their lambda or None.
     """
-    found = np.full((len(means), len(p)), np.nan)
+    counts = np.full((len(means), len(p)), np.nan)
     if levels is not None:
         small = (means + 2.0 * stds).max(axis=1) < _SUMMED
-        found[small] = _by_summing(p, means[small], stds[small], levels, weights)
+        counts[small] = _by_summing(p, means[small], stds[small], levels, weights)
     for k, level in enumerate(p):
-        left = np.isnan(found[:, k])
-        if left.any():
-            parts = means[left], stds[left], levels, weights
-            found[left, k] = _smallest_count(level, *parts)
-    return found
+        large = np.isnan(counts[:, k])
+        if large.any():
+            parts = means[large], stds[large], levels, weights
+            counts[large, k] = _smallest_count(level, *parts)
+    return counts
 
 
 def _smallest_count(p, means, stds, levels, weights):
@@ -243,14 +243,14 @@ def _smallest_count(p, means, stds, levels, weights):
     while short.any() and high.max() < 2.0**52:
         low[short] = high[short]
         high[short] = 2.0 * high[short] + 1.0
-        found = _distribution(high[short], means[short], stds[short], levels, weights)
-        short[short] = found < p
+        below = _distribution(high[short], means[short], stds[short], levels, weights)
+        short[short] = below < p
     while np.any(open_ := high - low > 1.0):
         middle = np.floor(0.5 * (low + high))[open_]
-        found = _distribution(middle, means[open_], stds[open_], levels, weights)
-        enough = found >= p
-        high[open_] = np.where(enough, middle, high[open_])
-        low[open_] = np.where(enough, low[open_], middle)
+        below = _distribution(middle, means[open_], stds[open_], levels, weights)
+        reached = below >= p
+        high[open_] = np.where(reached, middle, high[open_])
+        low[open_] = np.where(reached, low[open_], middle)
     return high
 
 
@@ -295,11 +295,11 @@ def _by_summing(p, means, stds, levels, weights):
         soft, shape = np.logaddexp(0.0, t), bounded_exp(-levels)[:, None]
         term = np.exp(-shape * soft) * (weights[:, None] * shares)
         ratio = np.exp(t - soft)
-        offset, found, total = shape * ratio, out[rows], 0.0
+        offset, counts, total = shape * ratio, out[rows], 0.0
         for k in range(_LAST_SUMMED):
             total = total + term.sum(axis=(1, 2))
-            found[np.isnan(found) & (total[:, None] >= p)] = k
-            if not np.isnan(found).any():
+            counts[np.isnan(counts) & (total[:, None] >= p)] = k
+            if not np.isnan(counts).any():
                 break
             # p(k + 1) / p(k) = (k + r) / (k + 1) of the odds.
             term *= (k * ratio + offset) / (k + 1.0)

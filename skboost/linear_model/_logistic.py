@@ -349,8 +349,8 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
             If `y` has a label that is not among the classes.
         """
         with self._keeping_old_fit():
-            known = vars(self).get("classes_")
-            reader = Labels(self.n_jobs, self.class_weight, classes, known)
+            before = vars(self).get("classes_")
+            reader = Labels(self.n_jobs, self.class_weight, classes, before)
             rows = read_batch(self, reader, X, y, sample_weight)
             model = self._model(rows, reader.classes)
             given = callback_data(X, y, sample_weight)
@@ -361,8 +361,8 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
 
         What `fit` approximated: prior, intercept, class weights and temperature are
         those of the fit, whatever the parameters say by now. So the methods of
-        `posterior_` that ask for a ``log_joint`` need nothing rewritten. Rows are passed
-        again, since a fit does not keep them for good; the function holds them.
+        `posterior_` that ask for a ``log_joint`` need nothing rewritten. A fit does not
+        keep its rows for good, so they are passed again; the function holds them.
 
         After `partial_fit` the prior is still that of the first call, and no posterior
         takes its place: pass all rows so far, and what `posterior_` lost from batch to

@@ -296,7 +296,7 @@ def one_for_each_row(estimator, X, y):
 
 
 def affine_map(preprocessor, n_features):
-    """Matrix and shift of a fitted transformer, found by trying it; None for None."""
+    """Matrix and shift of a fitted transformer, by trying it; None for None."""
     if preprocessor is None:
         return None
     check_is_fitted(preprocessor)
@@ -318,7 +318,7 @@ def affine_map(preprocessor, n_features):
         with np.errstate(all="ignore"):
             shift = transformed(np.zeros((1, n_raw)))
             matrix = (transformed(_STEP * np.eye(n_raw)) - shift) / _STEP
-            found = transformed(others)
+            images = transformed(others)
     except (TypeError, ValueError) as error:
         raise ValueError(_NOT_AFFINE) from error
     if shift.shape[1] != n_features:
@@ -327,7 +327,7 @@ def affine_map(preprocessor, n_features):
             f"{shift.shape[1]}. Pass the steps that it was fitted after, pipeline[:-1]."
         )
     size = 1.0 + np.abs(shift) + np.abs(others) @ np.abs(matrix)
-    if not np.all(np.abs(found - others @ matrix - shift) <= 1e-9 * size):
+    if not np.all(np.abs(images - others @ matrix - shift) <= 1e-9 * size):
         raise ValueError(_NOT_AFFINE)
     return matrix, shift[0]
 

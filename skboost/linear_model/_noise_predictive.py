@@ -28,10 +28,10 @@ class NoisePredictive(Predictive):
     def __init__(self, mixture, fit_intercept, noise, noise_scale):
         mixture = mixture.drop_zero_weights()
         self.noise, self.noise_scale = noise, noise_scale
-        n_linear = mixture.dim - (noise_scale is None)
+        inferred = noise_scale is None
+        n_linear = mixture.dim - inferred
         weights, parts = mixture_parts(mixture, slice(n_linear))
-        known = noise_scale is not None
-        square = noise_scale**2 if known else mean_square_scale(mixture)
+        square = mean_square_scale(mixture) if inferred else noise_scale**2
         fit_intercept = bool(fit_intercept)
         variance = float(noise.std**2 * square)
         base = (n_linear - fit_intercept, fit_intercept)
@@ -77,8 +77,8 @@ class NoisePredictive(Predictive):
     def _n_parts(self, block):
         """Parts that `_by_quadrature` makes of every row of a block."""
         return sum(
-            len(self.noise.added_to(mean[:1], left.max(keepdims=True), scale)[2])
-            for mean, left, scale, _ in self._given_levels(block)
+            len(self.noise.added_to(mean[:1], rest.max(keepdims=True), scale)[2])
+            for mean, rest, scale, _ in self._given_levels(block)
         )
 
     def _by_draws(self, block, draws):
@@ -90,8 +90,8 @@ class NoisePredictive(Predictive):
 
     def _by_quadrature(self, block):
         parts = []
-        for mean, left, scale, weight in self._given_levels(block):
-            centres, scales, shares = self.noise.added_to(mean, left, scale)
+        for mean, rest, scale, weight in self._given_levels(block):
+            centres, scales, shares = self.noise.added_to(mean, rest, scale)
             parts.append((centres, scales, weight * shares))
         centres, scales, weights = zip(*parts, strict=True)
         return np.hstack(centres), np.hstack(scales), np.concatenate(weights)
@@ -100,14 +100,14 @@ class NoisePredictive(Predictive):
         """Mean and deviation of eta, the noise scale and its weight, at every node."""
         pairs = zip(self.mixture.weights, self.mixture.components, strict=True)
         for weight, component in pairs:
-            mean, left, tilt, level, spread = self._pair(component, block)
+            mean, rest, tilt, level, spread = self._pair(component, block)
             rule = self.noise.scale_rule(level, spread, tilt)
             for node, share in zip(*rule, strict=True):
                 scale = np.exp(level + spread * node)
-                yield mean + tilt * node, left, scale, weight * share
+                yield mean + tilt * node, rest, scale, weight * share
 
     def _pair(self, component, block):
-        """(eta, lambda) as mean + tilt u + left v, level + spread u; u, v ~ N(0, 1)."""
+        """(eta, lambda) as mean + tilt u + rest v, level + spread u; u, v ~ N(0, 1)."""
         centre, variance, factor = component.structure()
         mean, std = part_of(component, slice(block.shape[1])).moments(block)
         if self.noise_scale is not None:
@@ -116,8 +116,8 @@ class NoisePredictive(Predictive):
         tilt = np.zeros_like(mean)
         if factor is not None:
             tilt = block @ (factor[:-1] @ factor[-1]) / spread
-        left = np.sqrt(np.maximum(std**2 - tilt**2, 0.0))
-        return mean, left, tilt, centre[-1], spread
+        rest = np.sqrt(np.maximum(std**2 - tilt**2, 0.0))
+        return mean, rest, tilt, centre[-1], spread
 
 
 def mean_square_scale(mixture):

@@ -368,7 +368,7 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedEstimator)
         layout = Layout(feature_names(self), self.fit_intercept, further=further)
         prior, scale = prior_and_scale(self, rows, layout, level=log_rate(rows))
         dispersion = as_dispersion_prior(self.dispersion_prior)
-        found = summary_of(rows)
+        summary = summary_of(rows)
         return CountModel(
             layout=layout,
             likelihood=NegativeBinomial() if dispersed else Poisson(),
@@ -376,7 +376,7 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedEstimator)
             scale=scale,
             level_prior=dispersion if dispersed else None,
             temperature=self.temperature,
-            exposed=not np.isclose(found.log_exposure, np.log(found.weight)),
+            exposed=not np.isclose(summary.log_exposure, np.log(summary.weight)),
         )
 
     def _learned(self, rows, given, update=False):

@@ -37,14 +37,14 @@ class Responses(RowReader):
         return Summary.of(Table(X, y, weight, offset))
 
     def together(self, parts):
-        """What was found in all blocks; a ValueError where no row has a weight."""
-        found = merged(parts)
-        if found is None or not found.weight > 0:
+        """The `Summary` of all blocks; a ValueError where no row has a weight."""
+        summary = merged(parts)
+        if summary is None or not summary.weight > 0:
             raise ValueError(
                 "The rows must have at least one of positive weight; got "
-                f"{0 if found is None else found.n_rows} rows of weight 0."
+                f"{0 if summary is None else summary.n_rows} rows of weight 0."
             )
-        return found
+        return summary
 
 
 @dataclass
@@ -85,14 +85,14 @@ class Labels(Responses):
         return super()._summary(X, None, weight, offset)._replace(labels=labels)
 
     def together(self, parts):
-        """What was found in all blocks; learns the classes and their weights."""
-        found = super().together(parts)
-        self.classes = learned_classes(np.array(list(found.labels)), None, None)
+        """The `Summary` of all blocks; learns the classes and their weights."""
+        summary = super().together(parts)
+        self.classes = learned_classes(np.array(list(summary.labels)), None, None)
         if self.class_weight is not None:
-            total = [found.labels[label] for label in self.classes.tolist()]
+            total = [summary.labels[label] for label in self.classes.tolist()]
             codes = np.arange(len(total))
             self.by_class = self._class_weights(codes, np.array(total))
-        return found
+        return summary
 
     def _class_weights(self, codes, weight):
         """The weight of every class, given the codes and weights of rows."""

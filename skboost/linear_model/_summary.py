@@ -106,21 +106,21 @@ def column_moments(rows):
 
     A constant column has its absolute value as deviation, one of zeros 1.
     """
-    found = summary_of(rows)
-    return found.mean, _deviation(found.mean, found.variance, _CONSTANT)
+    summary = summary_of(rows)
+    return summary.mean, _deviation(summary.mean, summary.variance, _CONSTANT)
 
 
 def check_spread(rows, names):
     """Refuse columns whose spread is lost in rounding errors or overflows."""
-    found = summary_of(rows)
-    endless = np.flatnonzero(~np.isfinite(found.variance))
+    summary = summary_of(rows)
+    endless = np.flatnonzero(~np.isfinite(summary.variance))
     if endless.size:
         raise ValueError(
             f"X must have columns whose squares are finite; those of "
             f"{names[endless[0]]!r} overflow. Divide them by their "
             "largest value, for example with sklearn.preprocessing.MaxAbsScaler."
         )
-    std, size = np.sqrt(found.variance), np.abs(found.mean)
+    std, size = np.sqrt(summary.variance), np.abs(summary.mean)
     lost = np.flatnonzero((std > _ROUNDING * size) & (std <= _CONSTANT * size))
     if lost.size:
         first = lost[0]
@@ -128,16 +128,17 @@ def check_spread(rows, names):
         raise ValueError(
             "X must have columns whose spread is above 1e-7 of their distance from "
             f"zero, or constant ones; got {names[first]!r} with mean "
-            f"{found.mean[first]:.3g} and standard deviation {std[first]:.3g}{others}. "
-            "Centre them, for example with sklearn.preprocessing.StandardScaler."
+            f"{summary.mean[first]:.3g} and standard deviation {std[first]:.3g}"
+            f"{others}. Centre them, for example with "
+            "sklearn.preprocessing.StandardScaler."
         )
 
 
 def level_and_spread(rows):
     """Weighted mean of a response and its standard deviation, never zero."""
-    found = summary_of(rows)
+    summary = summary_of(rows)
     # Responses may lie far from zero: moments of dense columns cancel nothing.
-    return found.level, float(_deviation(found.level, found.spread, _ROUNDING))
+    return summary.level, float(_deviation(summary.level, summary.spread, _ROUNDING))
 
 
 def root_mean_squares(rows, fit_intercept):
@@ -148,8 +149,8 @@ def root_mean_squares(rows, fit_intercept):
 
 def log_rate(rows):
     """Logarithm of the counts over the exposures, with half a count more."""
-    found = summary_of(rows)
-    return np.log(found.weight * found.level + 0.5) - found.log_exposure
+    summary = summary_of(rows)
+    return np.log(summary.weight * summary.level + 0.5) - summary.log_exposure
 
 
 def _deviation(mean, variance, rounding):
