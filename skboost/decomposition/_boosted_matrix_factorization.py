@@ -1,4 +1,4 @@
-"""Matrix factorisation whose posterior over all factors is grown by boosting."""
+"""Matrix factorisation with a mixture over all factors, found by boosting."""
 
 from dataclasses import replace
 from functools import partial
@@ -45,10 +45,11 @@ _EVALUATED, _FEWEST_PROBES = 1 << 22, 16
 class BoostedMatrixFactorization(BayesianFactorization, BoostedEstimator):
     """Matrix factorisation with a mixture as the posterior over all factors.
 
-    The model is that of `SVIMatrixFactorization`; its posterior is a mixture, grown one
-    component at a time by boosting. A component is a distribution of the factors of all
-    rows and all columns, and so a whole explanation of the matrix; several of them say
-    that the data have several. Predictions average over components.
+    The model is that of `SVIMatrixFactorization`; its posterior is a mixture, to which
+    boosting adds one component at a time as long as that gains more than `tol`. A
+    component is a distribution of the factors of all rows and all columns, and so a
+    whole explanation of the matrix; several of them say that the data have several.
+    Predictions average over components.
 
     Parameters
     ----------

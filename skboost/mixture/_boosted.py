@@ -1,4 +1,4 @@
-"""Gaussian mixture whose posterior over parameters is grown by boosting."""
+"""Gaussian mixture with a posterior over its parameters, found by boosting."""
 
 from functools import partial
 
@@ -38,12 +38,13 @@ class BoostedGaussianMixture(BayesianMixture, BoostedEstimator):
     """Gaussian mixture with a posterior over its parameters in place of one fit.
 
     The posterior over weights, means and covariances of the clusters is itself a
-    mixture, grown one component at a time by boosting. Each boosting component is a
-    conjugate distribution, q(weights) times the product over clusters of q(mean,
-    precision); the log joint density that it is fitted to has the assignments of rows
-    to clusters summed out. Several components describe several explanations of the
-    data, and the spread that coordinate ascent, as in scikit-learn's
-    `BayesianGaussianMixture`, leaves out.
+    mixture: boosting starts from the best conjugate distribution that runs of
+    coordinate ascent find, and adds one component at a time as long as that gains more
+    than `tol`. A component is a conjugate distribution, q(weights) times the product
+    over clusters of q(mean, precision); the log joint density that it is fitted to has
+    the assignments of rows to clusters summed out. Several components describe several
+    explanations of the data, and the spread that coordinate ascent, as in
+    scikit-learn's `BayesianGaussianMixture`, leaves out.
 
     Parameters
     ----------
