@@ -136,7 +136,7 @@ class Regression(NamedTuple):
             setattr(GLMTarget, name, clock.counted(method))
         try:
             model = self.model(family="laplace", **options).set_callbacks(clock)
-            mixtures = model.fit(self.X, self.y)._stages
+            mixtures = model.fit(self.X, self.y)._fit.stages
         finally:
             for name, method in asked.items():
                 setattr(GLMTarget, name, method)
