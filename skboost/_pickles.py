@@ -39,17 +39,27 @@ def _reconstructed(written, cls, *arguments):
     return cls(*arguments)
 
 
-class VersionedPickle:
-    """Mixin whose pickles are refused by other versions before anything else is read.
+def written(state):
+    """The state of an object for a pickle, the version first.
 
-    Whatever stands behind the version may name classes that this version lacks, so the
-    version comes first and is checked while the rest is still unread.
+    Whatever stands behind the version may name classes that another version lacks, so
+    it is checked while the rest is still unread.
     """
+    return {"_skboost_version": WrittenBy(__version__), **state}
+
+
+def read(state):
+    """The state in a pickle, after a check of its version."""
+    state = dict(state)
+    check_version(state.pop("_skboost_version", _FIRST))
+    return state
+
+
+class VersionedPickle:
+    """Mixin whose pickles are refused by other versions, before all else is read."""
 
     def __getstate__(self):
-        return {"_skboost_version": WrittenBy(__version__), **super().__getstate__()}
+        return written(super().__getstate__())
 
     def __setstate__(self, state):
-        state = dict(state)
-        check_version(state.pop("_skboost_version", _FIRST))
-        vars(self).update(state)
+        vars(self).update(read(state))

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from skboost._pickles import VersionedPickle
+from skboost._pickles import read, written
 from skboost._random import root_seed
 from skboost._renamed import refuse_unknown
 from skboost._sklearn import CallbackSupportMixin
@@ -25,7 +25,7 @@ def callback_data(X, y, sample_weight=None, **more):
     return {"X": X, "y": y, "metadata": metadata or None}
 
 
-class FittingEstimator(VersionedPickle, CallbackSupportMixin, BaseEstimator):
+class FittingEstimator(CallbackSupportMixin, BaseEstimator):
     """What every estimator here does around a fit: pickles know their version, and a
     fit that fails leaves no trace.
     """
@@ -36,6 +36,12 @@ class FittingEstimator(VersionedPickle, CallbackSupportMixin, BaseEstimator):
     def __new__(cls, *args, **kwargs):
         refuse_unknown(cls.__name__, cls.__init__, cls._moved, kwargs)
         return super().__new__(cls)
+
+    def __getstate__(self):
+        return written(super().__getstate__())
+
+    def __setstate__(self, state):
+        vars(self).update(read(state))
 
     @contextmanager
     def _keeping_old_fit(self):
