@@ -16,6 +16,8 @@ from skboost import (
     BoostedHierarchicalLogisticRegression,
     BoostedHierarchicalPoissonRegression,
     BoostedMatrixFactorization,
+    OnlineBayesianLinearRegression,
+    OnlineBayesianLogisticRegression,
     SVIGaussianMixture,
     SVILatentDirichletAllocation,
     SVIMatrixFactorization,
@@ -38,6 +40,8 @@ class Case:
     offset: dict = field(default_factory=dict)
 
     def new(self, **settings):
+        if "max_iter" not in self.estimator.get_params():  # a stream
+            settings.pop("max_iter", None)
         return clone(self.estimator).set_params(**settings)
 
     def data(self, rows=slice(None)):
@@ -133,7 +137,12 @@ HIERARCHICAL = {
         GROUPED, _Y["counts"], EXPOSURE,
     ),
 }  # fmt: skip
-LINEAR = FLAT | HIERARCHICAL
+ONLINE = {
+    "online, classes": Case(OnlineBayesianLogisticRegression(), X, _Y["labels"]),
+    "online, three": Case(OnlineBayesianLogisticRegression(), X, _Y["classes"]),
+    "online, normal": Case(OnlineBayesianLinearRegression(), X, _Y["real"]),
+}
+LINEAR = FLAT | HIERARCHICAL | ONLINE
 OTHERS = {
     "mixture": Case(
         BoostedGaussianMixture(2, n_draws=16, n_restarts=1, **STEPS, **FEW),
@@ -143,7 +152,7 @@ OTHERS = {
         BoostedMatrixFactorization(1, n_draws=16, n_restarts=1, **STEPS, **FEW), TABLE
     ),
 }
-EVERY = LINEAR | OTHERS
+EVERY = FLAT | HIERARCHICAL | OTHERS
 
 # By natural gradients.
 _RUNS = {"max_iter": 4, "tol": 0.0, "random_state": 0}
@@ -175,7 +184,7 @@ KINDS = {
 @cache
 def fitted(name, **settings):
     """Fitted once for all tests, none of which changes it."""
-    return EVERY[name].fit(**settings)
+    return (EVERY | ONLINE)[name].fit(**settings)
 
 
 def each(cases, *needed):

@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 import sklearn
 from numpy.testing import assert_allclose
-from scipy import sparse
 from sklearn.base import clone
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.model_selection import GridSearchCV, cross_validate
@@ -14,7 +13,6 @@ from sklearn.preprocessing import StandardScaler
 
 from skboost import (
     BoostedBayesianPoissonRegression,
-    OnlineBayesianLogisticRegression,
 )
 from skboost.families import Gaussian
 from skboost.strategies import AdaptiveBacktracking
@@ -86,16 +84,3 @@ def test_weights_and_offsets_are_routed():
     alone = clone(model).fit(StandardScaler().fit_transform(X), Y, weight, OFFSET)
     assert_allclose(mean, alone.predict(StandardScaler().fit_transform(X), OFFSET))
     assert np.isfinite(scores["test_score"]).all()
-
-
-def test_repeated_entries_are_added(data):
-    """Updates with variances square the entries of rows."""
-    X, y = data
-    n, d = X.shape
-    columns = np.tile(np.arange(d), 2 * n)
-    halves = 0.5 * np.hstack([X, X]).ravel()
-    twice = sparse.csr_matrix((halves, columns, 2 * d * np.arange(n + 1)), X.shape)
-    estimator = OnlineBayesianLogisticRegression(covariance="diag")
-    found, dense = clone(estimator).fit(twice, y), estimator.fit(X, y)
-    assert_allclose(found.coef_, dense.coef_, rtol=1e-6)
-    assert twice.nnz == 2 * n * d
