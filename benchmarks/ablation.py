@@ -23,7 +23,7 @@ import numpy as np
 from _densities import seen, unseen
 from joblib import Parallel, delayed
 
-from skboost import _base
+from skboost.fitting import _engines
 
 # Mechanism: the settings without it.
 WITHOUT = {
@@ -42,13 +42,13 @@ HALVES = {"seen": seen, "unseen": unseen}
 
 def one_fit(task, changes, seed, max_iter):
     """Figures of one fit with some settings changed."""
-    made = _base.make_settings
+    made = _engines.make_settings
 
     def changed(*args, **kwargs):
         return replace(made(*args, **kwargs), **changes)
 
     # The engine and its proposer share the settings, so they are changed where made.
-    with patch.object(_base, "make_settings", changed):
+    with patch.object(_engines, "make_settings", changed):
         found, cpu, _ = timed(task.fit, random_state=seed, max_iter=max_iter)
     posterior, n_iter = found
     elbo, se = elbo_of(task.log_density, posterior)
