@@ -19,7 +19,6 @@ from skboost.fitting import (
     Options,
     RunInterrupted,
     RunKeeper,
-    Session,
     boost,
     make_engine,
     make_limits,
@@ -350,5 +349,5 @@ def _observer(callback, params):
             "file keeps the whole run."
         )
     # The density is known by its values.
-    sessions = [Session(one, "boost_posterior", params) for one in checkpoints]
-    return FunctionObserver(functions, *map(RunKeeper, sessions))
+    keepers = [RunKeeper(one, "boost_posterior", params) for one in checkpoints]
+    return FunctionObserver(functions, *keepers)

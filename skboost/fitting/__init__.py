@@ -5,9 +5,7 @@ from skboost.fitting._checkpoint import (
     Checkpoint,
     CheckpointWarning,
     RunKeeper,
-    Session,
-    check_agrees,
-    session_of,
+    keeper_of,
 )
 from skboost.fitting._engines import (
     BOOSTING_CONSTRAINTS,

@@ -5,11 +5,10 @@ from time import perf_counter
 
 from skboost._budget import BudgetSpent, End
 from skboost._parallel import single_threaded
-from skboost.fitting._checkpoint import check_agrees
 from skboost.fitting._fit import Fit
 from skboost.fitting._observers import Observer
 from skboost.fitting._prepare import prepared
-from skboost.fitting._run import Run
+from skboost.fitting._run import Run, check_goes_on
 from skboost.fitting._stopping import Limits
 from skboost.posterior import as_posterior
 
@@ -60,7 +59,7 @@ def boost(target, options, observer=_SILENT):
             problem = prepared(target, options, begun)
             if begun is not None:
                 keeper = None if begun is options.previous else observer.keeper
-                check_agrees(lambda: problem.recomputed(begun.state), keeper)
+                check_goes_on(problem, begun, keeper)
             with observer.watching():
                 for run in iterations(problem, options.limits, budget, begun, observer):
                     observer.keep(run)

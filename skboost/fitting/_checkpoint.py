@@ -8,7 +8,6 @@ from dataclasses import dataclass, fields, is_dataclass
 from numbers import Integral, Real
 from time import monotonic
 
-import numpy as np
 from joblib import hash as digest
 from sklearn.base import BaseEstimator
 
@@ -19,6 +18,7 @@ from skboost.families import VariationalFamily
 from skboost.posterior import is_public, refusing_damage, write_atomically
 
 _WRITER = "skboost.callbacks.Checkpoint"
+ADVICE = "Give this fit a path of its own, or remove the file."
 # What may change between a fit and the one that goes on with it.
 _FREE = {
     "callback", "max_evaluations", "max_iter", "max_time", "n_jobs", "verbose",
@@ -147,19 +147,19 @@ def refuse_checkpoints(estimator):
         )
 
 
-def session_of(estimator):
-    """The session of the `Checkpoint` among an estimator's callbacks, or None."""
+def keeper_of(estimator):
+    """The keeper of the run for an estimator with a `Checkpoint`, or None."""
     checkpoints = checkpoints_of(estimator)
     if len(checkpoints) > 1:
         raise ValueError(f"One Checkpoint is enough for a fit; got {len(checkpoints)}.")
     if not checkpoints:
         return None
     params = estimator.get_params()
-    return Session(checkpoints[0], type(estimator).__name__, params)
+    return RunKeeper(checkpoints[0], type(estimator).__name__, params)
 
 
-class Session:
-    """One fit and its file."""
+class RunKeeper:
+    """Keeps one run on disk, which goes on under the same parameters only."""
 
     def __init__(self, checkpoint, kind, params):
         if not isinstance(params["random_state"], Integral):
@@ -167,25 +167,45 @@ class Session:
                 "Checkpoint needs random_state to be an integer: a fit that goes on "
                 f"draws the same numbers again; got {params['random_state']!r}."
             )
-        self.path, self.every = checkpoint.path, checkpoint.every
-        self._seconds = checkpoint.seconds
+        self.path, self._checkpoint = checkpoint.path, checkpoint
         described = {k: _described(v) for k, v in params.items() if k not in _FREE}
-        self._header = {"kind": kind, **described}
-        # Evaluations so far and the pickled run that the file holds, or None.
-        self.kept = self._read() if os.path.exists(self.path) else None
-        self._due = monotonic() + self._seconds
+        self._header, self._waiting = {"kind": kind, **described}, None
+        self._due = monotonic() + checkpoint.seconds
 
-    @property
-    def due(self):
-        """Whether the file is old enough to be replaced."""
-        return monotonic() >= self._due
+    def resumed(self, family, ledger):
+        """The run that the file holds, or None; its evaluations are counted on."""
+        self._family, self._ledger = family, ledger
+        if not os.path.exists(self.path):
+            return None
+        with open(self.path, "rb") as file:
+            with refusing_damage(self.path, _WRITER):
+                version, then = _Unpickler(file).load(), dict(_Unpickler(file).load())
+            self._check(version, then)
+            with refusing_damage(self.path, _WRITER):
+                record, run = _Unpickler(file, family).load()
+                ledger.restore(*record)
+        return run
 
-    def put(self, record, run):
-        """Keep a pickled run, and write the file."""
-        self.kept = record, run
-        self._due = monotonic() + self._seconds
+    def keep(self, run):
+        """After an iteration; what a run is before its end has been looked into."""
+        if run.end is None:
+            self._waiting = self._ledger.record(), run
+            every = run.n_iter % self._checkpoint.every == 0
+            if every and monotonic() >= self._due:
+                self.write()
+
+    def write(self):
+        """Write what has not been written."""
+        waiting, self._waiting = self._waiting, None
+        if waiting is None:
+            return
+        self._due = monotonic() + self._checkpoint.seconds
+        # The first parts are numbers and strings: they are checked before the rest.
+        written = io.BytesIO()
+        for part in (__version__, self._header, waiting):
+            _Pickler(written, self._family).dump(part)
         try:
-            write_atomically(self.path, self._write)
+            write_atomically(self.path, lambda file: file.write(written.getvalue()))
         except OSError as error:
             warnings.warn(
                 f"The checkpoint {self.path!r} could not be written: {error}. The "
@@ -194,65 +214,19 @@ class Session:
                 stacklevel=2,
             )
 
-    def _write(self, file):
-        # The first part has numbers and strings alone: it is checked before the rest.
-        for part in (__version__, self._header, self.kept):
-            pickle.dump(part, file)
-
-    def _read(self):
-        path, advice = self.path, "Give this fit a path of its own, or remove the file."
-        with open(path, "rb") as file:
-            with refusing_damage(path, _WRITER):
-                version, then = _Unpickler(file).load(), dict(_Unpickler(file).load())
-            try:
-                check_version(version)
-            except pickle.UnpicklingError as error:
-                raise ValueError(f"{path!r} is of another version. {error}") from error
-            for name in sorted(then.keys() | self._header.keys()):
-                before, now = then.get(name), self._header.get(name)
-                if before != now:
-                    raise ValueError(
-                        f"{path!r} is the checkpoint of another fit: {name} was "
-                        f"{before} and is {now} now. {advice}"
-                    )
-            with refusing_damage(path, _WRITER):
-                return tuple(_Unpickler(file).load())
-
-
-class RunKeeper:
-    """Keeps one run of a fit, whose components are of a family."""
-
-    def __init__(self, session):
-        self._session, self._waiting = session, None
-
-    @property
-    def path(self):
-        return self._session.path
-
-    def resumed(self, family, ledger):
-        """The run that the file holds, or None; evaluations are counted on."""
-        self._family, self._ledger = family, ledger
-        if self._session.kept is None:
-            return None
-        record, written = self._session.kept
-        with refusing_damage(self.path, _WRITER):
-            run = _Unpickler(io.BytesIO(written), family).load()
-            ledger.restore(*record)
-        return run
-
-    def keep(self, run):
-        """After an iteration; what a run is before its end has been looked into."""
-        if run.end is None:
-            self._waiting = run, self._ledger.record()
-            if run.n_iter % self._session.every == 0 and self._session.due:
-                self.write()
-
-    def write(self):
-        """Write what has not been written."""
-        if self._waiting is not None:
-            run, record = self._waiting
-            self._session.put(record, _pickled(run, self._family))
-            self._waiting = None
+    def _check(self, version, then):
+        """Refuse the file of another version, or of a fit with other parameters."""
+        try:
+            check_version(version)
+        except pickle.UnpicklingError as error:
+            raise ValueError(f"{self.path!r} is of another version. {error}") from error
+        for name in sorted(then.keys() | self._header.keys()):
+            before, now = then.get(name), self._header.get(name)
+            if before != now:
+                raise ValueError(
+                    f"{self.path!r} is the checkpoint of another fit: {name} was "
+                    f"{before} and is {now} now. {ADVICE}"
+                )
 
 
 class _Pickler(pickle.Pickler):
@@ -294,39 +268,6 @@ class _Unpickler(pickle.Unpickler):
         if (ours and is_class) or (module, name) in _KNOWN_FUNCTIONS:
             return found
         raise pickle.UnpicklingError(f"a checkpoint holds no {module}.{name}.")
-
-
-def _pickled(run, family):
-    file = io.BytesIO()
-    _Pickler(file, family).dump(run)
-    return file.getvalue()
-
-
-def agree(recorded, now):
-    """Whether log joint densities that a state holds are those of now."""
-    # Another machine rounds in another way.
-    return np.allclose(recorded, now, rtol=1e-8, atol=1e-8, equal_nan=True)
-
-
-def check_agrees(recomputed, keeper=None):
-    """Refuse to go on, from a file where there is a keeper, with another density.
-
-    ``recomputed()`` gives what a run has recorded, and the same now.
-    """
-    try:
-        recorded, now = recomputed()
-    except (ValueError, IndexError, KeyError):
-        recorded, now = np.zeros(1), np.full(1, np.nan)
-    if not agree(recorded, now):
-        what, advice = "warm_start=True", "Set warm_start=False."
-        if keeper is not None:
-            what = f"The checkpoint {keeper.path!r}"
-            advice = "Give this fit a path of its own, or remove the file."
-        before, after = np.ravel(recorded)[0], np.ravel(now)[0]
-        raise ValueError(
-            f"{what} goes on with the same data and the same model; a log joint "
-            f"density that was {before:.6g} is {after:.6g} now. {advice}"
-        )
 
 
 def _described(value):

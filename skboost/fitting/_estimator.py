@@ -10,7 +10,7 @@ from skboost._random import root_seed
 from skboost._renamed import refuse_unknown
 from skboost._sklearn import CallbackSupportMixin
 from skboost.fitting._boost import Options, RunInterrupted, boost
-from skboost.fitting._checkpoint import session_of
+from skboost.fitting._checkpoint import keeper_of
 from skboost.fitting._engines import make_engine, make_limits
 from skboost.fitting._fit import FromFit
 from skboost.fitting._messages import warn_unfinished
@@ -141,8 +141,8 @@ class BoostedEstimator(FittingEstimator):
         def set_of(fit):
             return common_attributes(fit) | attributes(fit)
 
-        session = None if update else session_of(self)
-        observer = EstimatorObserver(self, data, options, set_of, session, iterated)
+        keeper = None if update else keeper_of(self)
+        observer = EstimatorObserver(self, data, options, set_of, keeper, iterated)
         try:
             fit = boost(target, options, observer)
         except RunInterrupted as error:

@@ -11,11 +11,11 @@ import numpy as np
 from skboost._budget import Budget
 from skboost._parallel import single_threaded
 from skboost.calibration import Calibration, SkewReport
-from skboost.fitting._checkpoint import agree
 from skboost.fitting._correct import CUT_SHORT, Corrected, corrected, declined
 from skboost.fitting._judgement import after_skewing, by_held_draws, interval_of, judged
 from skboost.fitting._messages import message_of, warn_where_called
 from skboost.fitting._prepare import behind_warp
+from skboost.fitting._run import agree
 
 _CHANGED = "the rows were changed in place after the fit."
 

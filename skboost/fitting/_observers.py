@@ -2,7 +2,6 @@
 
 from contextlib import contextmanager
 
-from skboost.fitting._checkpoint import RunKeeper
 from skboost.fitting._fit import Fit, history_record
 
 
@@ -66,12 +65,12 @@ class EstimatorObserver(Observer):
     """
 
     def __init__(
-        self, estimator, data, options, attributes, session=None, iterated=None
+        self, estimator, data, options, attributes, keeper=None, iterated=None
     ):
         self._estimator, self._data = estimator, data
         self._options, self._attributes = options, attributes
         self._iterated = iterated
-        self.keeper = None if session is None else RunKeeper(session)
+        self.keeper = keeper
         context = estimator._init_callback_context(max_subtasks=estimator.max_iter)
         context.call_on_fit_task_begin(estimator=estimator, **data)
         self._context = context

@@ -3,7 +3,10 @@
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+import numpy as np
+
 from skboost._budget import End
+from skboost.fitting._checkpoint import ADVICE
 
 
 class Prepared(NamedTuple):
@@ -85,3 +88,26 @@ class Run:
         """This run where a limit was reached within the next iteration."""
         message = f" Iteration {self.n_iter + 1} was given up: it did not fit in."
         return replace(self, end=end._replace(message=end.message + message))
+
+
+def agree(recorded, now):
+    """Whether log joint densities that a state holds are those of now."""
+    # Another machine rounds in another way.
+    return np.allclose(recorded, now, rtol=1e-8, atol=1e-8, equal_nan=True)
+
+
+def check_goes_on(problem, run, keeper=None):
+    """Refuse to go on, from a file where there is a keeper, with another density."""
+    try:
+        recorded, now = problem.recomputed(run.state)
+    except (ValueError, IndexError, KeyError):
+        recorded, now = np.zeros(1), np.full(1, np.nan)
+    if not agree(recorded, now):
+        what, advice = "warm_start=True", "Set warm_start=False."
+        if keeper is not None:
+            what, advice = f"The checkpoint {keeper.path!r}", ADVICE
+        before, after = np.ravel(recorded)[0], np.ravel(now)[0]
+        raise ValueError(
+            f"{what} goes on with the same data and the same model; a log joint "
+            f"density that was {before:.6g} is {after:.6g} now. {advice}"
+        )
