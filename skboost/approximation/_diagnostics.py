@@ -29,26 +29,15 @@ class Estimate(NamedTuple):
 
 @dataclass(frozen=True)
 class FreshDraws:
-    """Draws from a mixture that nothing has been fitted to.
-
-    Parameters
-    ----------
-    mixture : Mixture
-    theta : ndarray of shape (n, dim)
-    row_weights : ndarray of shape (n,)
-        Weights of the draws, by strata; they sum to one.
-    source : ndarray of int of shape (n,)
-        Component of each draw.
-    log_joint : ndarray of shape (n,) or None
-        None where the target's Gaussian expectations are exact.
-    expected : ndarray of shape (n_components,) or None
-        Exact ``E_{s_k}[log joint]``, nats.
-    """
+    """Draws from a mixture that nothing has been fitted to."""
 
     mixture: object
     theta: np.ndarray
+    # By strata; they sum to one.
     row_weights: np.ndarray
+    # Component of each draw.
     source: np.ndarray
+    # None where the target's Gaussian expectations are exact, and these, nats.
     log_joint: np.ndarray | None
     expected: np.ndarray | None
 
@@ -155,20 +144,8 @@ def inside_mean(log_ratio, row_weights=None):
 
 
 def restricted_elbo(log_ratio, row_weights=None):
-    """``E[r | r > -inf] + ln P(r > -inf)`` of ``r = ln p - ln q``, and its error.
-
-    Parameters
-    ----------
-    log_ratio : ndarray of shape (n,)
-        At draws of q, nats.
-    row_weights : ndarray of shape (n,), default=None
-        They sum to one; None weighs all alike.
-
-    Returns
-    -------
-    Estimate
-        -inf, with an error of nan, where all are -inf.
-    """
+    """``E[r | r > -inf] + ln P(r > -inf)`` of ``r = ln p - ln q`` at draws of q, and
+    its error; -inf, with an error of nan, where all are -inf."""
     value, se = inside_mean(log_ratio, row_weights)
     mass, se_mass = mean_and_se(log_ratio > -np.inf, row_weights)
     if mass == 0.0:
@@ -182,15 +159,6 @@ def elbo_gain(before, after):
 
     The balance heuristic puts both on common draws, so that what they share cancels
     draw by draw.
-
-    Parameters
-    ----------
-    before, after : FreshDraws
-
-    Returns
-    -------
-    Estimate
-        Gain of `after` over `before`, nats.
     """
     theta = np.concatenate([before.theta, after.theta])
     log_joint = None
@@ -231,15 +199,8 @@ def _negative_elbo(ratio, excess, row_weights):
 
 
 class DualityGap(NamedTuple):
-    """Estimate of the Frank-Wolfe duality gap, its standard error, both in nats.
-
-    Attributes
-    ----------
-    value, se : float
-        The largest over the proposed component and all that the mixture has.
-    candidate : Estimate
-        That of the proposed component alone.
-    """
+    """Frank-Wolfe duality gap, the largest over a proposed component and all that the
+    mixture has, and that of the proposed one alone, nats."""
 
     value: float
     se: float
@@ -249,12 +210,9 @@ class DualityGap(NamedTuple):
     def certifies(self):
         """Whether the search did as well as the components that are there already.
 
-        The mean of the gaps of the components of q, weighted by their weights, is
-        zero. So the largest of all gaps is never negative, and says nothing of how
-        good the search was. A proposed component whose own gap is more than two
-        standard errors below zero is worse than the components of q: the search has
-        not found the best component, and the largest gap is then no bound. A gap
-        closer to zero may be noise around an optimum.
+        The largest of all gaps is never negative, and says nothing of how good the
+        search was. A proposed component whose own gap is more than two standard errors
+        below zero is worse than the components of q: the largest gap is then no bound.
         """
         return bool(self.candidate.value >= -N_ERRORS * self.candidate.se)
 
@@ -263,23 +221,9 @@ def duality_gap(fresh, candidate, pool):
     """``E_q[ln q - log joint] - E_s[ln q - log joint]`` at the best known component s.
 
     Locatello et al. 2018, Lemma 4: the maximum over s, which no search is sure to
-    find, bounds the suboptimality of q. Here it is taken over the proposed component
-    and all components of q.
-
-    Parameters
-    ----------
-    fresh : FreshDraws
-        Of the current mixture q.
-    candidate : FreshDraws
-        Of the proposed component, as a mixture of one.
-    pool : PooledDraws
-        Of the components of q.
-
-    Returns
-    -------
-    DualityGap
-        With the standard error of the largest estimate. The largest of several noisy
-        estimates is too large on average, which is the careful side of a bound.
+    find, bounds the suboptimality of q. Here it is taken over the proposed component,
+    from fresh draws of it, and all components of q, from their pool. The largest of
+    several noisy estimates is too large on average: the careful side of a bound.
     """
     proposed = candidate_gap(fresh, candidate)
     values, errors = component_gaps(fresh.mixture, pool)
@@ -291,18 +235,7 @@ def duality_gap(fresh, candidate, pool):
 
 
 def candidate_gap(fresh, candidate):
-    """Duality gap of one component that may be new, from fresh draws.
-
-    Parameters
-    ----------
-    fresh, candidate : FreshDraws
-        As in `duality_gap`.
-
-    Returns
-    -------
-    Estimate
-        In nats.
-    """
+    """Duality gap of one component that may be new, from fresh draws, nats."""
     elbo = fresh.elbo()
     log_q = fresh.mixture.log_density(candidate.theta)
     if candidate.expected is None:
@@ -317,22 +250,12 @@ def candidate_gap(fresh, candidate):
 
 
 def component_gaps(mixture, pool):
-    """Duality gaps of the components of a mixture, from their own pooled draws.
+    """Duality gaps of the components of a mixture, from their own pooled draws, and
+    errors; nan for a component of which no draw has positive density.
 
     Both expectations are taken on the same draws, so that the mean of the gaps,
     weighted by the weights of the components, is exactly zero. No search of a
     component has seen its pooled draws; the weights have been set on them.
-
-    Parameters
-    ----------
-    mixture : Mixture
-    pool : PooledDraws
-        Of its components.
-
-    Returns
-    -------
-    values, errors : ndarray of shape (n_components,)
-        Nats; nan for a component of which no draw has positive density.
     """
     log_q = log_sum_exp(pool.log_components, log_weights(mixture.weights))
     if pool.expected is None:
@@ -376,18 +299,8 @@ class RemainingKL(NamedTuple):
 
 
 def remaining_kl(log_ratio):
-    """How far the ELBO still is from the log evidence that its draws can see.
-
-    Parameters
-    ----------
-    log_ratio : ndarray of shape (n,)
-        ``ln p - ln q`` at fresh draws of q, nats.
-
-    Returns
-    -------
-    RemainingKL
-        In nats. Blind to whatever q never reaches.
-    """
+    """How far the ELBO still is from the log evidence, by ``ln p - ln q`` at fresh
+    draws of q: blind to whatever q never reaches."""
     outside = float(np.isneginf(log_ratio).mean())
     if outside == 1.0:
         return RemainingKL(np.nan, np.nan, np.inf, np.inf, outside)

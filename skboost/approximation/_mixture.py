@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import compress
+from operator import attrgetter
 
 import numpy as np
 from scipy.linalg.lapack import dtrtri
@@ -10,6 +12,8 @@ from skboost._math import LOG_2PI, log_sum_exp, log_weights, responsibilities
 from skboost._parallel import row_blocks
 from skboost._pickles import reconstruction
 from skboost.families import Component
+
+_DIM = attrgetter("dim")
 
 
 def checked_points(theta, dim):
@@ -27,12 +31,12 @@ class GaussianStack:
     """Inverse Cholesky factors (K dim, dim) of K Gaussians, one below the other."""
 
     def __init__(self, components):
-        structures = [component.structure() for component in components]
+        means, _, factors = zip(*map(Component.structure, components), strict=True)
         # Subtracted from every point first: far from the origin the difference of two
         # large products would cost digits.
-        self.center = np.mean([mean for mean, _, _ in structures], axis=0)
+        self.center = np.mean(means, axis=0)
         inverses, shifts, log_scales = [], [], []
-        for mean, _, factor in structures:
+        for mean, factor in zip(means, factors, strict=True):
             inverse, info = dtrtri(factor, lower=1)
             if info != 0:
                 raise ValueError(
@@ -97,6 +101,11 @@ class Mixture:
     weights : ndarray of shape (n_components,)
         On the simplex; exact zeros are legal.
 
+    Attributes
+    ----------
+    n_components, dim : int
+        Components of weight zero are counted, too.
+
     Raises
     ------
     ValueError
@@ -113,7 +122,7 @@ class Mixture:
         components = tuple(map(_as_component, self.components))
         if not components:
             raise ValueError("components must hold at least one component; got none.")
-        dims = sorted({component.dim for component in components})
+        dims = sorted(set(map(_DIM, components)))
         if len(dims) > 1:
             raise ValueError(
                 f"components must share one dimension; got dimensions {dims}."
@@ -121,6 +130,8 @@ class Mixture:
         weights = _validated_weights(self.weights, len(components))
         object.__setattr__(self, "components", components)
         object.__setattr__(self, "weights", weights)
+        object.__setattr__(self, "n_components", len(components))
+        object.__setattr__(self, "dim", dims[0])
 
     def __reduce__(self):
         # Through the constructor: unpickled arrays would come back writeable.
@@ -130,16 +141,6 @@ class Mixture:
     def single(cls, component):
         """Mixture of one component."""
         return cls((component,), np.ones(1))
-
-    @property
-    def dim(self):
-        """Dimension of theta."""
-        return self.components[0].dim
-
-    @property
-    def n_components(self):
-        """Number of components, those of weight zero included."""
-        return len(self.components)
 
     @property
     def plain(self):
@@ -159,13 +160,15 @@ class Mixture:
 
         These are evaluated with one product of matrices, the others one by one.
         """
-        full, others = [], []
+        full, others, stacked = [], [], []
         for k, component in enumerate(self.components):
             family = component.family
-            stacks = family.exact_expectations and family.full_covariance
-            (full if stacks else others).append(k)
-        stack = GaussianStack([self.components[k] for k in full]) if full else None
-        return full, stack, others
+            if family.exact_expectations and family.full_covariance:
+                full.append(k)
+                stacked.append(component)
+            else:
+                others.append(k)
+        return full, GaussianStack(stacked) if full else None, others
 
     def _blocks(self, n):
         """Rows whose residuals stay in cache."""
@@ -175,12 +178,12 @@ class Mixture:
     def _evaluate(self, theta, out):
         """Fill `out` with log densities; what their scores need is returned."""
         index, stack, others = self._stacked
-        residuals = None
+        residuals, evaluations = None, []
         if stack is not None:
             residuals, out[:, index] = stack.at(theta)
-        evaluations = [self.components[k].at(theta) for k in others]
-        for k, evaluation in zip(others, evaluations, strict=True):
-            out[:, k] = evaluation.log_density
+        for k in others:
+            evaluations.append(self.components[k].at(theta))
+            out[:, k] = evaluations[-1].log_density
         return residuals, evaluations
 
     def log_components(self, theta):
@@ -349,8 +352,7 @@ class Mixture:
             raise ValueError(
                 "mask must keep a component of positive weight; it keeps none."
             )
-        components = tuple(self.components[k] for k in np.flatnonzero(mask))
-        return Mixture(components, kept / kept.sum())
+        return Mixture(compress(self.components, mask), kept / kept.sum())
 
     @property
     def gaussian(self):

@@ -15,29 +15,18 @@ from skboost.frank_wolfe import WeightObjective
 
 @dataclass(frozen=True)
 class PooledDraws:
-    """Pooled draws of the components of a mixture, with cached log densities.
-
-    Parameters
-    ----------
-    theta : ndarray of shape (n, dim)
-        Draws of all components.
-    source : ndarray of int of shape (n,)
-        The component that each draw came from.
-    log_components : ndarray of shape (n, n_components)
-        Log density of every component at every draw, nats.
-    log_joint : ndarray of shape (n,) or None
-        Log joint at the draws, nats; None where `expected` is known.
-    expected : ndarray of shape (n_components,) or None
-        Exact ``E_{s_k}[log joint]``, nats, where the target knows it.
-    entropy : ndarray of shape (n_components,)
-        Entropies of the components, nats.
-    """
+    """Pooled draws of the components of a mixture, with cached log densities."""
 
     theta: np.ndarray
+    # The component that each draw came from.
     source: np.ndarray
+    # Of every component at every draw, (n, n_components), nats.
     log_components: np.ndarray
+    # At the draws, or where the target knows it the exact ``E_{s_k}[log joint]`` of
+    # every component, nats.
     log_joint: np.ndarray | None
     expected: np.ndarray | None
+    # Of the components, nats.
     entropy: np.ndarray
 
     @classmethod
@@ -45,7 +34,7 @@ class PooledDraws:
         """Draw ``base_draws[k]`` through component k and evaluate what is needed."""
         parts = [*map(Component.draws, mixture.components, base_draws)]
         theta = np.concatenate(parts)
-        source = np.repeat(np.arange(len(parts)), [len(p) for p in parts])
+        source = np.repeat(np.arange(len(parts)), [*map(len, parts)])
         return cls(
             theta=theta,
             source=source,
@@ -67,16 +56,8 @@ class PooledDraws:
         return log_sum_exp(self.log_components, log_weights(counts / counts.sum()))
 
     def join(self, other, log_other_here, log_here_other):
-        """This pool and that of further components, as one.
-
-        Parameters
-        ----------
-        other : PooledDraws
-        log_other_here : ndarray of shape (n, n_other)
-            Log densities of the other's components at this pool's draws.
-        log_here_other : ndarray of shape (m, n_components)
-            Log densities of this pool's components at the other's draws.
-        """
+        """This pool and that of further components as one, from the log densities of
+        either's components at the other's draws."""
         here = [self.log_components, log_other_here]
         there = [log_here_other, other.log_components]
         return PooledDraws(

@@ -10,35 +10,20 @@ _ROUNDING = 1e-9
 
 
 class SmoothedWeights(NamedTuple):
-    """Smoothed log weights and the shape of their tail.
-
-    Attributes
-    ----------
-    log_weights : ndarray of shape (n,)
-        Smoothed log weights on the scale of the raw ones, in nats.
-    khat : float
-        Estimated Pareto shape of the tail: below 0.5 the variance is finite,
-        above 0.7 estimates of practical size are not reliable.
-    """
+    """Smoothed log weights on the scale of the raw ones, and the shape of the tail."""
 
     log_weights: np.ndarray
+    # Below 0.5 the variance is finite, above 0.7 estimates of practical size are not
+    # reliable.
     khat: float
 
 
 def fit_generalized_pareto(exceedances):
-    """Shape and scale of a generalised Pareto distribution.
+    """Shape and scale of a generalised Pareto distribution, from sorted exceedances.
 
-    Parameters
-    ----------
-    exceedances : ndarray of shape (n,)
-        Non-negative and sorted in increasing order.
-
-    Returns
-    -------
-    shape, scale : float
-        The quasi-Bayesian estimate of Zhang & Stephens 2009, the shape pulled
-        towards 0.5 with the weight of ten draws (Vehtari et al. 2024,
-        Appendix C). The shape is inf where a quarter of the exceedances is zero.
+    The quasi-Bayesian estimate of Zhang & Stephens 2009, the shape pulled towards 0.5
+    with the weight of ten draws (Vehtari et al. 2024, Appendix C). The shape is inf
+    where a quarter of the exceedances is zero.
     """
     x = np.asarray(exceedances, dtype=float)
     n = x.size
@@ -63,23 +48,9 @@ def psis(log_weights):
 
     The ``min(n / 5, 3 sqrt(n))`` largest weights are replaced by the expected order
     statistics of the generalised Pareto distribution fitted to them, and never
-    exceed the largest raw weight.
-
-    Parameters
-    ----------
-    log_weights : array-like of shape (n,)
-        Log ratios in nats, of any normalisation; -inf is a weight of zero.
-
-    Returns
-    -------
-    SmoothedWeights
-        ``khat`` is 0 where all weights are equal to rounding, and inf where the
-        tail has fewer than five distinct draws or a single draw carries it.
-
-    Raises
-    ------
-    ValueError
-        If a log weight is NaN or +inf, or all are -inf.
+    exceed the largest raw weight. ``khat`` is 0 where all weights are equal to
+    rounding, and inf where the tail has fewer than five distinct draws or a single
+    draw carries it. Log weights of -inf are weights of zero.
     """
     raw = np.asarray(log_weights, dtype=float)
     if raw.ndim != 1 or raw.size == 0:

@@ -5,9 +5,9 @@ from skboost.boosting._combination import Combination
 from skboost.boosting._convergence import TOL, allowed_kl, little_remains
 from skboost.boosting._engine import Boosting
 from skboost.boosting._root_combination import RootCombination
-from skboost.boosting._simplex import Simplex, SimplexIterate
+from skboost.boosting._simplex import SimplexCombination, SimplexIterate
 from skboost.boosting._state import Facts, Info, Move, State
 from skboost.boosting._surrogate import SurrogateBoosting
 
 # How components are combined, by the name that an objective gives.
-COMBINATIONS = {"simplex": Simplex, "roots": RootCombination}
+COMBINATIONS = {"simplex": SimplexCombination, "roots": RootCombination}

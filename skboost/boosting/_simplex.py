@@ -55,7 +55,7 @@ class SimplexIterate:
 
 
 @dataclass(frozen=True)
-class Simplex(Combination):
+class SimplexCombination(Combination):
     """Components on the simplex of weights, under the Kullback-Leibler divergence."""
 
     step_size: object

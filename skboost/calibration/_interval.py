@@ -13,7 +13,7 @@ from skboost.families import VariationalFamily
 _FEWEST = 10.0
 
 
-class Interval(NamedTuple):
+class KLInterval(NamedTuple):
     """Of the remaining KL, as far as chains reach; inf where nothing is known."""
 
     lower: float
@@ -62,11 +62,11 @@ def remaining_kl_interval(target, mixture, elbo, remaining, n, rng, beside=(), t
     # Conjugate distributions have no wider copies, and their targets no gradient.
     widens = all(isinstance(c.family, VariationalFamily) for c in mixture.components)
     if not widens or not np.isfinite(elbo.value):
-        return Interval(lower, np.inf)
+        return KLInterval(lower, np.inf)
     if target.log_concave and remaining.spread <= tol:
         # No mass hides beside draws at which the log ratio hardly varies.
         upper = max(remaining.spread, remaining.value + N_ERRORS * remaining.se)
-        return Interval(lower, float(max(upper, lower)))
+        return KLInterval(lower, float(max(upper, lower)))
     # Copies of the mixture, their widths, and their shares of the draws that chains are
     # started from: mass beside the mixture is found by draws, not by chains alone.
     copies = [_widened(mixture, width) for width in (1.0, 1.2, 1.5, 3.0, 10.0)]
@@ -79,17 +79,17 @@ def remaining_kl_interval(target, mixture, elbo, remaining, n, rng, beside=(), t
         shares = np.append((1.0 - share_beside) * shares, share_beside)
     starts, owner = _starts(target, copies, shares, n, rng)
     if not len(starts):
-        return Interval(lower, np.inf)
+        return KLInterval(lower, np.inf)
     try:
         excess = _excess(target, mixture, copies, starts, rng)
     except (np.linalg.LinAlgError, NotImplementedError):
-        return Interval(lower, np.inf)
+        return KLInterval(lower, np.inf)
     if not np.isfinite(excess).all():
-        return Interval(lower, np.inf)
+        return KLInterval(lower, np.inf)
     value, se = _clustered(excess, owner)
     upper = value - elbo.value + N_ERRORS * np.hypot(se, elbo.se)
     # The estimate itself lies inside.
-    return Interval(lower, float(max(upper, lower, np.nan_to_num(remaining.value))))
+    return KLInterval(lower, float(max(upper, lower, np.nan_to_num(remaining.value))))
 
 
 def _clustered(excess, owner):

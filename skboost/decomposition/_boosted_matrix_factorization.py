@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from skboost._sklearn import InstanceOf, Interval, StrOptions, fit_context
-from skboost.boosting import Boosting, Simplex
+from skboost.boosting import Boosting, SimplexCombination
 from skboost.conjugate import FactorTarget, MatrixFactorizationModel, ObservedEntries
 from skboost.decomposition._face import BayesianFactorization
 from skboost.decomposition._matrices import (
@@ -338,7 +338,7 @@ def _engine(target, params, starts, seed, n_jobs):
         n_draws = int(np.clip(_DRAW_ENTRIES // target.dim, _FEWEST, _MOST))
     params = {**params, "refine": False, "n_draws": n_draws}
     settings = make_settings(params, seed, n_jobs, target.dim, target.exact_gaussian)
-    combination = Simplex.of(params["step_size"], params["corrective"])
+    combination = SimplexCombination.of(params["step_size"], params["corrective"])
     few = _EVALUATED // len(target.entries)
     few = int(np.clip(few, min(_FEWEST_PROBES, settings.n_fresh), settings.n_fresh))
     settings = replace(

@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from skboost._parallel import row_blocks
-from skboost.families._moments import linear_moments, open_unit_cube, whitening_by
+from skboost.families._moments import linear_moments, open_unit_cube
 
 
 class VariationalFamily(BaseEstimator):
@@ -37,7 +37,7 @@ class VariationalFamily(BaseEstimator):
     exact_expectations = False
     # Whether every density is symmetric about its location.
     symmetric = True
-    # Whether every density stays what it is where coordinates that `whitening` gives
+    # Whether every density stays what it is where coordinates of `Component.whitening`
     # change their signs.
     sign_symmetric = False
     # Whether `params` hold a Cholesky factor, and a factor of low rank.
@@ -170,10 +170,6 @@ class VariationalFamily(BaseEstimator):
         """Log density in nats at `theta` (n, dim), ndarray of shape (n,)."""
         return self.at(params, theta).log_density
 
-    def score(self, theta, params):
-        """Gradient of the log density in `theta`, ndarray of shape (n, dim)."""
-        return self.at(params, theta).score()
-
     def entropy(self, params):
         """Differential entropy in nats, in closed form."""
         raise self._lacks("entropy")
@@ -293,16 +289,6 @@ class VariationalFamily(BaseEstimator):
         """
         return self.location(params), self.scale(params) ** 2, None
 
-    def whitening(self, params):
-        """Coordinates in which a component has unit spread, by the matrix of `spread`.
-
-        Returns
-        -------
-        Triangular, Diagonal or LowRank
-        """
-        _, variance, factor = self.spread(params)
-        return whitening_by(variance, factor)
-
     def moments(self, params):
         """Mean of shape (dim,) and covariance matrix of shape (dim, dim)."""
         raise self._lacks("moments")
@@ -376,17 +362,6 @@ class VariationalFamily(BaseEstimator):
         ndarray of shape (n_params,)
         """
         raise self._lacks("pull_move")
-
-    def limits(self, params):
-        """How far a search may go in each coordinate of `move`, inf for free ones.
-
-        A scale may leave its start by a factor of e^7 within one search.
-
-        Returns
-        -------
-        ndarray of shape (n_params,)
-        """
-        return np.where(self.scale_mask(self.dim_of(params)), 7.0, np.inf)
 
     def linear_moments(self, params, X):
         """Moments of linear combinations of the parameter.

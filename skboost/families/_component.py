@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from skboost.families._moments import whitening_by
+
 
 class Evaluation:
     """Log density (n,) of one component at fixed points, nats, with what its slopes
@@ -145,8 +147,9 @@ class Component:
         return self.family.spread(self.params)
 
     def whitening(self):
-        """Coordinates in which it has unit spread."""
-        return self.family.whitening(self.params)
+        """Coordinates in which it has unit spread: Triangular, Diagonal or LowRank."""
+        _, variance, factor = self.spread()
+        return whitening_by(variance, factor)
 
     def linear_moments(self, X):
         """Mean and standard deviation, shape (n,), of ``x_n . theta``."""
@@ -189,5 +192,6 @@ class Component:
         return self.family.pull_move(self.params, x, gradient)
 
     def limits(self):
-        """How far a search may go in each coordinate of `move`."""
-        return self.family.limits(self.params)
+        """How far a search may go in each coordinate of `move`, inf for free ones."""
+        # A scale may leave its start by a factor of e^7 within one search.
+        return np.where(self.family.scale_mask(self.dim), 7.0, np.inf)

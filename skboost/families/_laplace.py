@@ -162,15 +162,6 @@ def log_affinity(apart, log_a, log_b):
     With rates p = 1 / 2 b_a and q = 1 / 2 b_b, x = sqrt(p q) |apart| and
     v = ln(p / q) / 2, the integral of Campbell and Li's closed form reads
     ``e^(-x cosh v) [cosh(x sinh v) / cosh v + sinh(x sinh v) / sinh v]``.
-
-    Parameters
-    ----------
-    apart, log_a, log_b : ndarray
-        Difference of the locations, and the log scales, elementwise.
-
-    Returns
-    -------
-    value, d_apart, d_log_a, d_log_b : ndarray
     """
     v = 0.5 * (log_b - log_a)
     w, sech = np.abs(v), 1.0 / np.cosh(v)
@@ -190,15 +181,11 @@ def log_affinity(apart, log_a, log_b):
     )
 
 
-class _Pieces:
+class _ThreePieces:
     """Every coordinate in three pieces: two tails, and a slope between the kinks.
 
     With rate alpha at the lower kink and beta at the upper one, both tails fall with
     rate alpha + beta, and the logarithm rises with rate beta - alpha in between.
-
-    Parameters
-    ----------
-    location_a, log_scale_a, location_b, log_scale_b : ndarray of shape (dim,)
     """
 
     def __init__(self, location_a, log_scale_a, location_b, log_scale_b):
@@ -335,7 +322,7 @@ class LaplaceProduct(VariationalFamily):
         return np.repeat([False, True, False, True], dim)
 
     def _pieces(self, params, i=slice(None)):
-        return _Pieces(*params.reshape(4, self.dim_of(params))[:, i])
+        return _ThreePieces(*params.reshape(4, self.dim_of(params))[:, i])
 
     def _quantile(self, u):
         return u

@@ -81,22 +81,8 @@ def symmetric(eps, variance):
 
 
 def open_unit_cube(n, dim, rng):
-    """Scrambled Sobol' points in the open unit cube.
-
-    Parameters
-    ----------
-    n : int
-        Number of points. The first `n` of the next power of two are returned.
-    dim : int
-        Dimension. Above the largest one that SciPy's Sobol' sequence supports
-        (21,201) the points are pseudo-random.
-    rng : numpy.random.Generator
-        Source of the scrambling; each call advances it.
-
-    Returns
-    -------
-    ndarray of shape (n, dim)
-    """
+    """Scrambled Sobol' points (n, dim) in the open unit cube; pseudo-random ones above
+    the largest dimension that SciPy's sequence has."""
     # Sobol' points are multiples of 2**-30; half a cell keeps them off 0, where the
     # inverse distribution function is infinite.
     half_cell = 2.0**-31

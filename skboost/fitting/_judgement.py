@@ -10,7 +10,7 @@ from skboost._math import N_ERRORS
 from skboost._random import INTERVAL, REPORT, generator
 from skboost.approximation import Estimate, FreshDraws, RemainingKL
 from skboost.calibration import (
-    Interval,
+    KLInterval,
     lower_end,
     n_chains,
     remaining_kl_interval,
@@ -78,13 +78,13 @@ def _by_new_draws(problem, run, mixture):
 
 
 def interval_of(problem, run, mixture, judgement, n_evaluated):
-    """The `Interval` for the remaining KL of a mixture before skewing.
+    """The `KLInterval` for the remaining KL of a mixture before skewing.
 
     It takes a share of what the fit has evaluated.
     """
     engine, target, *_ = problem
     remaining, settings = judgement.remaining, engine.settings
-    interval = Interval(lower_end(remaining), np.inf)
+    interval = KLInterval(lower_end(remaining), np.inf)
     blind = judgement.missed or run.history[-1].improper
     if run.end is None or blind or judgement.from_held_draws:
         return interval
@@ -114,4 +114,4 @@ def after_skewing(corrected, elbo, remaining, interval):
     lower = lower_end(remaining) if corrected.mixture.n_components == 1 else 0.0
     upper = max(interval.upper - gain + N_ERRORS * se, lower, remaining.value)
     elbo = Estimate(elbo.value + gain, float(np.hypot(elbo.se, se)))
-    return elbo, remaining, Interval(lower, upper)
+    return elbo, remaining, KLInterval(lower, upper)

@@ -41,7 +41,7 @@ class Gram(NamedTuple):
     cells: tuple
 
 
-class Entries(NamedTuple):
+class InverseEntries(NamedTuple):
     """Entries of H^-1 where `Gram` has some; those of `cells` are a vector."""
 
     blocks: np.ndarray
@@ -223,7 +223,7 @@ class Precision:
 
     @cached_property
     def inverse(self):
-        """`Entries` of H^-1, from block after block of groups."""
+        """`InverseEntries` of H^-1, from block after block of groups."""
         n, q, _ = self.blocks.shape
         others = self._others_solved(np.eye(len(self.root)))
         blocks, cells = self.blocks.copy(), np.empty(len(self.cells[0]))
@@ -238,4 +238,4 @@ class Precision:
             blocks[some] += np.einsum(
                 "jkm,jrm->jkr", spread.reshape(shape), _dense(pushed).reshape(shape)
             )
-        return Entries(blocks, cells, others)
+        return InverseEntries(blocks, cells, others)

@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skboost._budget import Budget
 from skboost._sklearn import InstanceOf, StrOptions
-from skboost.boosting import Boosting, Simplex, SurrogateBoosting, allowed_kl
+from skboost.boosting import Boosting, SimplexCombination, SurrogateBoosting, allowed_kl
 from skboost.families import as_family
 from skboost.fitting import BoostedEstimator, FromFit, make_settings
 from skboost.linear_model._groups import seen, split
@@ -194,7 +194,7 @@ def _engine(target, params, starts, seed, n_jobs):
     """
     family = as_family("gaussian", target.dim)
     proposer = DensityProposer(family, JointGain(), starts)
-    combination = Simplex.of("line-search", "fully-corrective")
+    combination = SimplexCombination.of("line-search", "fully-corrective")
     settings = make_settings(params, seed, n_jobs, target.dim)
     auto, d = params["tol"] == "auto", target.dim
     if target.marginal.cheap:

@@ -6,7 +6,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skboost._random import SEARCH, generator
 from skboost._sklearn import fit_context
-from skboost.boosting import Boosting, Simplex
+from skboost.boosting import Boosting, SimplexCombination
 from skboost.conjugate import ConjugateTarget, GaussianMixtureModel, start
 from skboost.fitting import (
     BOOSTING_CONSTRAINTS,
@@ -302,7 +302,7 @@ class BoostedGaussianMixture(BayesianMixture, BoostedEstimator):
             first = started(self, target.model, target.rows, target.weight, first)
         return Boosting(
             ConjugateProposer(init, first),
-            Simplex.of(params["step_size"], params["corrective"]),
+            SimplexCombination.of(params["step_size"], params["corrective"]),
             settings,
         )
 

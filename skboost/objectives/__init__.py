@@ -30,18 +30,7 @@ OBJECTIVES = {"kl": JointGain, "relbo": ResidualGain, "hellinger": RootGain}
 
 
 def as_objective(objective):
-    """Objective of a name or an instance.
-
-    Parameters
-    ----------
-    objective : {"kl", "relbo", "hellinger"} or Objective
-        That it is one of them has been checked.
-
-    Returns
-    -------
-    Objective
-        Its own hyperparameters are checked.
-    """
+    """Objective of a name or an instance, whose own hyperparameters are checked."""
     if isinstance(objective, str):
         return OBJECTIVES[objective]()
     objective.check()

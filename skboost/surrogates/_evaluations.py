@@ -53,7 +53,7 @@ class Evaluations(NamedTuple):
         return Evaluations(*map(np.concatenate, zip(self, *others, strict=True)))
 
 
-class Laplace(NamedTuple):
+class LaplaceApproximation(NamedTuple):
     """A Gaussian near a mode, and what was evaluated to find it."""
 
     mean: np.ndarray
@@ -100,7 +100,7 @@ def laplace(target, start, scored):
             "scales one that keeps them from zero; integrate out what a scale is of; "
             "or pass surrogate=None."
         )
-    return Laplace(mean, covariance, log.evaluations())
+    return LaplaceApproximation(mean, covariance, log.evaluations())
 
 
 class _Log:

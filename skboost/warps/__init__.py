@@ -11,7 +11,7 @@ from skboost.warps._fit import (
 )
 from skboost.warps._structure import (
     Edges,
-    Sample,
+    ScoredDraws,
     candidate_axes,
     drivers_first,
     find_edges,

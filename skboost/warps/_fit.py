@@ -14,7 +14,7 @@ from skboost._solver import ascend
 from skboost.approximation import Estimate, finite_value_and_score
 from skboost.families import DiagonalGaussian
 from skboost.transforms import Tails, Warp, soft_clip
-from skboost.warps._structure import Sample, candidate_axes, find_edges
+from skboost.warps._structure import ScoredDraws, candidate_axes, find_edges
 
 # Weight of the squares of everything that is not linear: what draws do not decide
 # stays small.
@@ -264,7 +264,7 @@ def _fitted(target, mean, factor, settings):
     # Fourth powers of scores have to be finite.
     if not (np.isfinite(value).all() and (np.abs(score) < 1e50).all()):
         return None
-    sample = Sample(base, score @ factor + base)
+    sample = ScoredDraws(base, score @ factor + base)
 
     def fit(limit, axes, x=None, max_iter=15):
         turned = sample.rotated(axes)

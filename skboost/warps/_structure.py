@@ -16,7 +16,7 @@ from skboost._math import N_ERRORS
 _SHORT = 1e-6
 
 
-class Sample(NamedTuple):
+class ScoredDraws(NamedTuple):
     """Draws of a standard normal and residual scores there, each (n, dim)."""
 
     w: np.ndarray
@@ -24,7 +24,7 @@ class Sample(NamedTuple):
 
     def rotated(self, axes):
         """The same in coordinates along orthonormal `axes`, the columns."""
-        return Sample(self.w @ axes, self.residual @ axes)
+        return ScoredDraws(self.w @ axes, self.residual @ axes)
 
 
 class Edges(NamedTuple):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skboost.families import Gaussian
+from skboost.families import Component, Gaussian
 
 from .conftest import chart_fisher_information
 
@@ -19,7 +19,7 @@ def theta(rng):
 
 def test_score(family, component, theta, slope):
     params = component(family, DIM)
-    found = family.score(theta, params)
+    found = family.at(params, theta).score()
     for point, score in zip(theta, found, strict=True):
         expected = slope(lambda x: family.log_density(x[None], params)[0], point)
         assert_allclose(score, expected, **CLOSE)
@@ -127,6 +127,6 @@ def test_a_search_starts_at_its_component_and_limits_the_scales_alone(
 ):
     params = component(family, 3)
     assert_allclose(family.move(params, 0.0 * params), params, atol=1e-12, rtol=0)
-    limits = family.limits(params)
+    limits = Component(family, params).limits()
     assert np.array_equal(np.isfinite(limits), family.scale_mask(3))
     assert (limits > 0).all()

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from scipy import stats
 from scipy.special import gammaln, multigammaln
 
-from skboost.boosting import Boosting, Settings, Simplex
+from skboost.boosting import Boosting, Settings, SimplexCombination
 from skboost.conjugate import (
     COVARIANCES,
     INITS,
@@ -45,7 +45,8 @@ def make_target(
 
 
 def make_engine(target, step_size="line-search", seed=0, **options):
-    combination = Simplex.of(step_size, options.pop("corrective", "fully-corrective"))
+    corrective = options.pop("corrective", "fully-corrective")
+    combination = SimplexCombination.of(step_size, corrective)
     values = {"n_draws": 256, "n_restarts": 3, "n_fresh": 1024, "refine": False}
     settings = Settings(seed=seed, n_jobs=target.n_jobs, **(values | options))
     return Boosting(ConjugateProposer(), combination, settings)

@@ -15,7 +15,7 @@ from skboost.targets import Budget, BudgetSpent, CallableTarget
 from skboost.transforms import Warp
 from skboost.warps import (
     Edges,
-    Sample,
+    ScoredDraws,
     WarpedELBO,
     WarpReport,
     candidate_axes,
@@ -73,7 +73,7 @@ def rotation(dim, seed=0):
 def sample(target, mean, factor, n=4096):
     base = Gaussian("diag").matched_draws(n, target.dim, np.random.default_rng(3))
     _, score = target.value_and_score(mean + base @ factor.T)
-    return Sample(base, score @ factor + base)
+    return ScoredDraws(base, score @ factor + base)
 
 
 def linear(mean, factor):
@@ -175,14 +175,16 @@ def test_fourth_derivatives_order_axes_beside_third_ones():
     residual = np.column_stack([0.1 * (x**2 - 1), 0.08 * (y**3 - 3 * y)])
     # 0.2 of the first third derivative's square over 6 is less than of the second's
     # fourth, 0.48, over 24.
-    assert_allclose(drivers_first(Sample(w, residual), np.eye(2)), np.eye(2)[::-1])
+    assert_allclose(drivers_first(ScoredDraws(w, residual), np.eye(2)), np.eye(2)[::-1])
 
 
 def test_no_small_turn_of_the_axis_of_greatest_contrast_has_more():
     w = np.random.default_rng(3).standard_normal((4000, 3))
     u = w @ rotation(3, 3)
     residual = u**2 * [0.3, 0.15, 0.06] + u**3 * [0.06, -0.2, 0.12]
-    draws = Sample(w, residual @ rotation(3, 3).T + 0.2 * w[:, [1, 0, 1]] * w[:, [2]])
+    draws = ScoredDraws(
+        w, residual @ rotation(3, 3).T + 0.2 * w[:, [1, 0, 1]] * w[:, [2]]
+    )
     contrast = _Contrast(_third_derivatives(draws), _fourth_derivatives(draws))
     axis = contrast.best_axes()[:, :1]
     aside = 1e-4 * np.linalg.qr(axis, mode="complete")[0][:, 1:]
