@@ -94,10 +94,10 @@ for ax in axes[:, 0]:
 
 figure, ax = plt.subplots(figsize=(5.5, 4.2))
 ax.contourf(x, y, exact, [*(shares * exact.max()), exact.max()], cmap="Blues")
-for (family, params), weight in zip(
+for component, weight in zip(
     result.posterior.mixture.components, result.posterior.weights, strict=True
 ):
-    mean, covariance = family.moments(params)
+    mean, covariance = component.moments()
     values, vectors = np.linalg.eigh(covariance)
     angle = np.degrees(np.arctan2(vectors[1, 1], vectors[0, 1]))
     width, height = 4.0 * np.sqrt(values[::-1])
