@@ -13,7 +13,7 @@ from skboost._parallel import row_blocks
 from skboost._pickles import reconstruction
 from skboost.families import Component
 
-_DIM = attrgetter("dim")
+_DIM, _IS_EXACT = attrgetter("dim"), attrgetter("family.exact_expectations")
 
 
 def checked_points(theta, dim):
@@ -357,7 +357,7 @@ class Mixture:
     @property
     def gaussian(self):
         """Whether all components have the exact expectations of Gaussians."""
-        return all(each.family.exact_expectations for each in self.components)
+        return all(map(_IS_EXACT, self.components))
 
     def drop_zero_weights(self):
         """The components of positive weight; the mixture itself if that is all."""

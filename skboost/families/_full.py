@@ -17,22 +17,20 @@ _DIAGONAL_STEP = sqrt(0.5)
 
 @lru_cache(maxsize=32)
 def _packing(dim):
-    """Flat positions of the lower triangle, row by row, and of its diagonal."""
+    """Flat positions of the lower triangle, row by row, those of its diagonal, and how
+    far each parameter goes for a unit of `move`."""
     rows, columns = np.tril_indices(dim)
     diagonal = np.flatnonzero(rows == columns)
-    flat = rows * dim + columns
-    flat.flags.writeable = diagonal.flags.writeable = False
-    return flat, diagonal
-
-
-def _pack(matrix):
-    return matrix.ravel()[_packing(matrix.shape[0])[0]]
+    flat, steps = rows * dim + columns, np.ones(dim + rows.size)
+    steps[dim + diagonal] = _DIAGONAL_STEP
+    flat.flags.writeable = diagonal.flags.writeable = steps.flags.writeable = False
+    return flat, diagonal, steps
 
 
 def _packed(mean, factor):
     """Parameters of a mean and a Cholesky factor."""
-    packed = _pack(factor)
-    diagonal = _packing(mean.size)[1]
+    flat, diagonal, _ = _packing(mean.size)
+    packed = factor.ravel()[flat]
     packed[diagonal] = np.log(packed[diagonal])
     return np.concatenate([mean, packed])
 
@@ -66,8 +64,8 @@ class FullEvaluation(Evaluation):
     def pull(self, cotangent):
         weighted = cotangent @ self._z
         second = (self._z * cotangent[:, None]).T @ self._z
-        slope = _pack(self._inverse.T @ second)
-        diagonal = _packing(weighted.size)[1]
+        flat, diagonal, _ = _packing(weighted.size)
+        slope = (self._inverse.T @ second).ravel()[flat]
         slope[diagonal] = slope[diagonal] * self._diagonal - cotangent.sum()
         return np.concatenate([weighted @ self._inverse, slope])
 
@@ -132,7 +130,7 @@ class FullGaussian(GaussianFamily):
         """Mean, None and Cholesky factor of a component, or of each row of several."""
         rows = params.shape[:-1]
         dim = self.dim_of(params[0] if rows else params)
-        flat, diagonal = _packing(dim)
+        flat, diagonal, _ = _packing(dim)
         packed = params[..., dim:].copy()
         packed[..., diagonal] = np.exp(packed[..., diagonal])
         factor = np.zeros((*rows, dim * dim))
@@ -140,8 +138,8 @@ class FullGaussian(GaussianFamily):
         return params[..., :dim], None, factor.reshape(*rows, dim, dim)
 
     def pull_structure(self, params, g_mean, g_variance, g_factor):
-        slope = _pack(g_factor)
-        diagonal = _packing(g_mean.size)[1]
+        flat, diagonal, _ = _packing(g_mean.size)
+        slope = g_factor.ravel()[flat]
         slope[diagonal] *= np.exp(params[g_mean.size + diagonal])
         return np.concatenate([g_mean, slope])
 
@@ -193,42 +191,38 @@ class FullGaussian(GaussianFamily):
         return widened
 
     def move(self, params, x):
-        # The component of stretched moves in the coordinates that `params` whitens.
-        inner = self._stretched(x)
         mean, _, factor = self.structure(params)
-        x_mean, _, x_factor = self.structure(inner)
         dim = mean.size
-        packed = _pack(factor @ x_factor)
-        diagonal = _packing(dim)[1]
+        flat, diagonal, steps = _packing(dim)
+        # The component of these moves in the coordinates that `params` whitens.
+        inner = steps * x
+        x_mean, _, x_factor = self.structure(inner)
+        packed = (factor @ x_factor).ravel()[flat]
         # Added in logarithms: the product would underflow where the sum does not.
         packed[diagonal] = params[dim + diagonal] + inner[dim + diagonal]
         return np.concatenate([mean + factor @ x_mean, packed])
 
     def pull_move(self, params, x, gradient):
-        inner = self._stretched(x)
         _, _, factor = self.structure(params)
         dim = factor.shape[0]
-        flat, diagonal = _packing(dim)
+        flat, diagonal, steps = _packing(dim)
         below = np.zeros(dim * dim)
         below[flat] = gradient[dim:]
         below = below.reshape(dim, dim)
         # The diagonals add in logarithms and are passed on as they are.
         np.fill_diagonal(below, 0.0)
         below = factor.T @ below
-        scale = np.exp(inner[dim + diagonal])
+        scale = np.exp((steps * x)[dim + diagonal])
         d_log = np.diagonal(below) * scale + gradient[dim + diagonal]
-        packed = _pack(below)
+        packed = below.ravel()[flat]
         packed[diagonal] = _DIAGONAL_STEP * d_log
         return np.concatenate([gradient[:dim] @ factor, packed])
-
-    def _stretched(self, x):
-        return np.where(self.scale_mask(self.dim_of(x)), _DIAGONAL_STEP * x, x)
 
     def _log_affinity(self, a, b):
         pair = self._pair(a, b)
         mean, *factors = pair.gradients()
         dim = mean.shape[1]
-        flat, diagonal = _packing(dim)
+        flat, diagonal, _ = _packing(dim)
         gradients = []
         for sign, params, factor in zip((1, -1), (a, b), factors, strict=True):
             packed = factor.reshape(len(a), -1)[:, flat]

@@ -40,18 +40,8 @@ def weighted(drawn, log_joint):
 
 
 def resampled(draw, log_joint, n, n_proposals, rng):
-    """`n` equally weighted draws, an `ImportanceSample`.
-
-    Parameters
-    ----------
-    draw : callable
-        Maps a number and a generator to draws and their log densities.
-    log_joint : callable or object with ``log_density``
-    n : int
-    n_proposals : int or None
-        Draws that are weighted; None means ``max(4 n, 4000)``.
-    rng : numpy.random.Generator
-    """
+    """`n` equally weighted draws, an `ImportanceSample`, of `n_proposals` weighted ones;
+    None means ``max(4 n, 4000)``."""
     n = check_size("n", n)
     if n_proposals is None:
         n_proposals = max(4 * n, 4000)
@@ -60,15 +50,8 @@ def resampled(draw, log_joint, n, n_proposals, rng):
 
 
 class MixtureBacked:
-    """What every posterior says of the mixture behind it.
-
-    Subclasses give ``sample`` and ``_named`` (draws as a dict of arrays).
-
-    Parameters
-    ----------
-    mixture : Mixture
-        Components of weight zero are dropped.
-    """
+    """What every posterior says of the mixture behind it, without components of weight
+    zero; subclasses give ``sample`` and ``_named`` (draws as a dict of arrays)."""
 
     __slots__ = ("_mixture",)
 
@@ -156,12 +139,7 @@ class ModelPosterior(MixtureBacked):
 
     Subclasses give ``model``, ``_shapes`` (of the arrays of a draw by name), ``_dict``
     (rows of draws as dicts) and ``_rows`` (the other way), and say what is in a draw.
-
-    Parameters
-    ----------
-    mixture : Mixture
-    settings : dict
-        Arguments that made the model.
+    Settings are the arguments that made the model.
     """
 
     __slots__ = ("_settings",)

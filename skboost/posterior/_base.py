@@ -24,12 +24,6 @@ class BasePosterior(MixtureBacked):
 
     A subclass has ``dim``, ``mean``, ``std`` and ``sample`` on the scale of its users,
     and the methods ``_quantiles`` and ``_marginals`` of `MixturePosterior`.
-
-    Parameters
-    ----------
-    mixture : Mixture
-        Components of weight zero are dropped.
-    names : sequence of str of length dim, default=None
     """
 
     __slots__ = ("_names",)

@@ -134,16 +134,7 @@ class ErrorEstimates:
 
 
 def estimate_errors(draws, log_ratio, smoothed):
-    """`ErrorEstimates` from draws of q.
-
-    Parameters
-    ----------
-    draws : ndarray of shape (n, dim)
-    log_ratio : ndarray of shape (n,)
-        ``ln p - ln q`` at the draws, nats.
-    smoothed : SmoothedWeights
-        The same, Pareto-smoothed.
-    """
+    """`ErrorEstimates` from draws of q, ``ln p - ln q`` there, and the same smoothed."""
     squared, squared_se = squared_hellinger(log_ratio)
     h = np.sqrt(squared)
     p = np.exp(smoothed.log_weights - smoothed.log_weights.max())
@@ -173,13 +164,7 @@ def _wasserstein(order, h, distance, p):
 
 
 class BeyondWarp:
-    """The mapped mixture itself: a density of the coordinates after the warp.
-
-    Parameters
-    ----------
-    mixture : Mixture
-    warp : Warp
-    """
+    """The mapped mixture itself: a density of the coordinates after the warp."""
 
     def __init__(self, mixture, warp):
         self._mixture, self._warp = mixture, warp
@@ -199,18 +184,8 @@ class BeyondWarp:
 
 
 def unwarped(posterior):
-    """A posterior's density of unconstrained coordinates, and its constraints.
-
-    Parameters
-    ----------
-    posterior : BasePosterior
-
-    Returns
-    -------
-    density : Mixture or BeyondWarp
-    constraints : Constraints or None
-        Without a warp; None where nothing is constrained.
-    """
+    """A posterior's density of unconstrained coordinates, and its constraints without a
+    warp; None where nothing is constrained."""
     mixture, constraints = posterior._mixture, posterior.constraints
     if constraints is None or constraints.warp is None:
         return mixture, constraints

@@ -221,14 +221,7 @@ def _log_density_of(log_joint):
 
 
 def evaluate_log_joint(log_joint, theta):
-    """Log joint of the draws, checked: -inf is legal, NaN and +inf are not.
-
-    Parameters
-    ----------
-    log_joint : callable or object with ``log_density``
-        Maps (n, dim) to (n,).
-    theta : ndarray of shape (n, dim)
-    """
+    """Log joint of the draws, checked: -inf is legal, NaN and +inf are not."""
     values = np.asarray(_log_density_of(log_joint)(theta), dtype=float)
     if values.shape != (len(theta),):
         raise ValueError(
@@ -247,13 +240,7 @@ def evaluate_log_joint(log_joint, theta):
 
 
 class LogJointTarget(Target):
-    """A log joint that a user passes, as a target; it has values and no gradient.
-
-    Parameters
-    ----------
-    log_joint : callable or object with ``log_density``
-    dim : int
-    """
+    """A log joint that a user passes, as a target; it has values and no gradient."""
 
     def __init__(self, log_joint, dim):
         self._log_joint, self.dim = log_joint, dim
@@ -271,21 +258,8 @@ class CalibrationWarning(UserWarning):
 
 
 def calibrated(posterior, log_joint, gradient, method, random_state):
-    """The mixture of a posterior after a correction, and what became of it.
-
-    Parameters
-    ----------
-    posterior : MixturePosterior
-    log_joint : callable or object with ``log_density``
-        On the scale of the posterior's users.
-    gradient : callable or None
-    method : str
-    random_state : int, RandomState instance or None
-
-    Returns
-    -------
-    Mixture, Calibration
-    """
+    """The mixture of a posterior after a correction, and what became of it; the log
+    joint is that on the scale of the posterior's users."""
     if method not in CALIBRATIONS:
         raise ValueError(f"method must be one of {list(CALIBRATIONS)}; got {method!r}.")
     seed = root_seed(random_state)

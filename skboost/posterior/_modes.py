@@ -43,16 +43,8 @@ class Mode:
 
 
 class BehindWarp:
-    """The density after a warp of a mixture, in the coordinates before it.
-
-    It has the maxima of the mapped mixture's density, at the points that the map takes
-    to them.
-
-    Parameters
-    ----------
-    mixture : Mixture
-    warp : Warp
-    """
+    """The density after a warp of a mixture, in the coordinates before it: it has the
+    same maxima, at the points that the map takes to them."""
 
     def __init__(self, mixture, warp):
         self._mixture, self._warp = mixture, warp
@@ -69,19 +61,8 @@ class BehindWarp:
 
 
 def mixture_modes(mixture, warp=None):
-    """Modes reached by ascent from every component mean, highest first.
-
-    Parameters
-    ----------
-    mixture : Mixture
-    warp : Warp, default=None
-        Maps the mixture before its maxima are looked for.
-
-    Returns
-    -------
-    list of Mode
-        Two end points are one mode where ln q does not dip on the way between them.
-    """
+    """Modes of a mixture, or of what a warp makes of it, reached by ascent from every
+    component mean, highest first: two ends are one where ln q does not dip between."""
     density = mixture if warp is None else BehindWarp(mixture, warp)
     means, stds = mixture.component_locations(), mixture.component_scales()
     # A mean that is a saddle by symmetry has a zero gradient: a nudge leaves it.

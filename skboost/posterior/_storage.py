@@ -235,17 +235,6 @@ def write_atomically(path, write):
     What is written goes to a temporary file in the same folder, is forced to the disk,
     and only then takes the place of `path`. Where any of it fails, a full disk for
     one, the file that was there before is still there, and nothing beside it.
-
-    Parameters
-    ----------
-    path : str or os.PathLike
-    write : callable
-        Called with the open binary file.
-
-    Raises
-    ------
-    OSError
-        As the operating system has it.
     """
     # A link stays one: it is what it points to that is written.
     path = os.path.realpath(os.fspath(path))

@@ -20,14 +20,8 @@ def check_names(names, dim):
 
 
 def summary_table(columns, names):
-    """One row per coordinate: a DataFrame, or a structured array without pandas.
-
-    Parameters
-    ----------
-    columns : dict of str to ndarray of shape (dim,)
-    names : sequence of str or None
-        None numbers them: ``theta[0]``, ``theta[1]`` and so on.
-    """
+    """One row per coordinate: a DataFrame, or a structured array without pandas; names
+    of None are ``theta[0]``, ``theta[1]`` and so on."""
     if names is None:
         dim = len(next(iter(columns.values())))
         names = [f"theta[{i}]" for i in range(dim)]

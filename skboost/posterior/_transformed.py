@@ -188,14 +188,6 @@ def moments(mixture, constraints, draws=None):
 
     A coordinate with a transform of its own: quadrature over the marginal of each
     component. One in a block: from fixed draws, the means of ordered ones excepted.
-
-    Parameters
-    ----------
-    mixture : Mixture
-        Of the unconstrained coordinates.
-    constraints : Constraints
-    draws : FixedDraws, default=None
-        To be used for blocks.
     """
     mean, std = np.empty(constraints.dim), np.empty(constraints.dim)
     for transform, columns, free in constraints.parts:
