@@ -110,7 +110,9 @@ FLAT = {
     "three classes": Case(
         BoostedBayesianLogisticRegression(skew=None, **GLM), X, _Y["classes"]
     ),
-    "normal": Case(BoostedBayesianLinearRegression(**GLM), X, _Y["real"]),
+    "normal": Case(
+        BoostedBayesianLinearRegression(prior_scale=1.0, **GLM), X, _Y["real"]
+    ),
     "student_t": Case(
         BoostedBayesianLinearRegression(noise="student_t", prior_scale=1.0, **GLM),
         X,
@@ -145,7 +147,9 @@ ONLINE = {
 LINEAR = FLAT | HIERARCHICAL | ONLINE
 OTHERS = {
     "mixture": Case(
-        BoostedGaussianMixture(2, n_draws=16, n_restarts=1, **STEPS, **FEW),
+        BoostedGaussianMixture(
+            2, covariance_type="diag", n_draws=16, n_restarts=1, **STEPS, **FEW
+        ),
         X[:, :2] + 3.0 * (np.arange(48) % 2)[:, None],
     ),
     "factorisation": Case(
@@ -187,10 +191,10 @@ def fitted(name, **settings):
     return (EVERY | ONLINE)[name].fit(**settings)
 
 
-def each(cases, *needed):
+def each(cases, *needed, slow=()):
     """Over the cases whose estimators have all these parameters and methods."""
     names = [
-        name
+        pytest.param(name, marks=pytest.mark.slow) if name in slow else name
         for name, case in cases.items()
         if {*needed} <= {*dir(case.estimator), *case.estimator.get_params()}
     ]

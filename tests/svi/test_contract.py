@@ -49,8 +49,8 @@ def test_the_best_of_several_runs_is_kept_whatever_the_number_of_jobs(case, sett
     assert other.elbo_ != one.elbo_
 
 
-@every
-def test_runs_in_plain_processes_are_the_same(case):
+def test_runs_in_plain_processes_are_the_same():
+    case = SVI["svi, mixture"]
     expected = case.fit(n_init=2).elbo_by_init_
     with joblib.parallel_config("multiprocessing", n_jobs=2):
         assert_array_equal(case.fit(n_init=2).elbo_by_init_, expected)
