@@ -5,7 +5,6 @@ import warnings
 import autograd.numpy as anp
 import numpy as np
 import pytest
-from joblib import parallel_config
 from scipy.stats import norm
 from sklearn.exceptions import ConvergenceWarning
 
@@ -306,46 +305,3 @@ def test_a_discontinuous_density():
     assert found == pytest.approx(truth, abs=4 * error)
     assert error < 0.02
     assert result.elbo + result.remaining_kl == pytest.approx(truth, abs=0.05)
-
-
-# --- processes and threads
-
-
-def same(a, b):
-    one, two = a.posterior.mixture, b.posterior.mixture
-    return (
-        a.elbo == b.elbo
-        and a.n_evaluations == b.n_evaluations
-        and a.n_failures == b.n_failures
-        and np.array_equal(one.weights, two.weights)
-        and np.array_equal(one.component_means(), two.component_means())
-    )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("objective", ["kl", "hellinger"])
-def test_workers_of_every_kind_give_the_same_bits(objective):
-    # Defined here: worker processes can not import a test module.
-    def density(theta):
-        if theta[1] > 4.0:
-            raise ArithmeticError("too far")
-        return float(-0.5 * sum((t - 1.0) ** 2 for t in theta) - abs(theta[0]))
-
-    def gradient(theta):
-        return -(theta - 1.0) - np.array([np.sign(theta[0]), 0.0])
-
-    def fit(n_jobs):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FailedEvaluationWarning)
-            return boost(
-                density, 2, gradient=gradient, x0=[[0.0, 0.0], [2.0, 1.0]],
-                n_draws=20, max_iter=2, n_jobs=n_jobs, failures="zero",
-                objective=objective,
-            )  # fmt: skip
-
-    alone = fit(1)
-    assert alone.n_failures > 0
-    for backend in ("loky", "threading"):
-        with parallel_config(backend=backend, n_jobs=2):
-            assert same(fit(2), alone)
-            assert same(fit(None), alone)

@@ -7,7 +7,6 @@ from numpy.testing import assert_allclose
 from scipy.special import digamma, gammaln, ndtri, polygamma
 
 from skboost import boost_posterior
-from skboost.exceptions import FitInterrupted
 from skboost.posterior import MixturePosterior, TransformedPosterior
 from skboost.targets import FailedEvaluationWarning
 
@@ -255,18 +254,3 @@ def test_limits_bind_within_the_search(limits):
         assert result.n_evaluations < limit + 2 * 8192
     if not result.warp.accepted:
         assert "half of what max_time and max_evaluations leave" in result.warp.reason
-
-
-def test_an_interruption_while_the_warp_is_sought():
-    calls = []
-
-    def stop(theta):
-        calls.append(len(theta))
-        if sum(calls) > 20_000:
-            raise KeyboardInterrupt
-        return banana(theta)
-
-    with pytest.raises(KeyboardInterrupt) as error:
-        boost(stop, 2, gradient=banana_gradient)
-    # Before the first iteration there is nothing to keep.
-    assert not isinstance(error.value, FitInterrupted)
