@@ -83,7 +83,7 @@ def by_bic(X, seed, starts):
 
 def by_evidence(X, seed, starts, concentration):
     """Bounds of all starts of every candidate, one row for each."""
-    settings = {"n_init": starts, "random_state": seed}
+    settings = {"n_init": starts, "random_state": seed, "covariance_prior": None}
     model = SVIGaussianMixture(weight_concentration_prior=concentration, **settings)
     return [model.set_params(n_components=k).fit(X).elbo_by_init_ for k in _CANDIDATES]
 

@@ -70,10 +70,12 @@ ax.set(xlabel="eruption (minutes)", ylabel="waiting time (minutes)")
 # ----------------
 # Here two groups are closer than two standard deviations. Are they two clusters, or
 # one? Both explain the rows. A single conjugate distribution, which is what coordinate
-# ascent fits, has to choose; the boosted mixture holds both, each with its weight.
+# ascent fits, has to choose; the boosted mixture holds both, each with its weight. The
+# prior here is scikit-learn's, which lets a cluster be empty.
 
 Y = np.vstack([rng.normal(0.0, 1.0, (25, 2)), rng.normal(1.8, 1.0, (25, 2))])
 settings = {"n_components": 2, "n_draws": 512, "random_state": 0}
+settings["covariance_prior"] = None
 one = BoostedGaussianMixture(**settings, max_iter=1).fit(Y)
 more = BoostedGaussianMixture(**settings, max_iter=15).fit(Y)
 for name, fit in (("one distribution", one), ("boosted", more)):

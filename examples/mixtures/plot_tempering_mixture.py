@@ -37,7 +37,7 @@ for seed in range(20):
     X, new = subjects(rng, 24, 8), subjects(rng, 500, 1)
     for i, temperature in enumerate(temperatures):
         model = SVIGaussianMixture(
-            6, temperature=temperature, n_init=3, random_state=0
+            6, temperature=temperature, covariance_prior=None, n_init=3, random_state=0
         ).fit(X)
         scores[seed, i], bounds[seed, i] = model.score(new), model.elbo_
 gain = scores - scores[:, :1]

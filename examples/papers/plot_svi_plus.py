@@ -31,6 +31,7 @@ X = PCA(4, whiten=True, random_state=0).fit_transform(scale(load_wine().data))
 
 settings = {
     "n_components": 6,
+    "covariance_prior": None,
     "init_params": "random_from_data",
     "n_init": 12,
     "random_state": 0,

@@ -45,4 +45,5 @@ from skboost.conjugate.gaussian_mixture._family import (
     log_parts,
 )
 from skboost.conjugate.gaussian_mixture._model import GaussianMixtureModel
+from skboost.conjugate.gaussian_mixture._shared import SharedPrior, shared_ascent
 from skboost.conjugate.topics._model import Documents, TopicModel

@@ -49,7 +49,8 @@ class BoostedGaussianMixture(BayesianMixture, BoostedEstimator):
     Parameters
     ----------
     n_components : int, default=1
-        Number of clusters. Under the default prior superfluous ones stay empty.
+        Number of clusters. Superfluous ones stay empty under sparse priors such as
+        ``weight_concentration_prior=0.01``, and are used under the default one.
     covariance_type, weight_concentration_prior_type, weight_concentration_prior, \
     mean_precision_prior, mean_variance_prior, mean_prior, \
     degrees_of_freedom_prior, covariance_prior, known_covariances, reg_covar, \
@@ -183,7 +184,7 @@ class BoostedGaussianMixture(BayesianMixture, BoostedEstimator):
         mean_variance_prior=None,
         mean_prior=None,
         degrees_of_freedom_prior=None,
-        covariance_prior=None,
+        covariance_prior="shared",
         known_covariances=None,
         reg_covar=0.0,
         init_params="kmeans",
@@ -288,7 +289,9 @@ class BoostedGaussianMixture(BayesianMixture, BoostedEstimator):
 
     def _model(self, X, weight):
         """The model of the rows, which must be that of a fit that goes on."""
-        model = GaussianMixtureModel(**mixture_settings(self, *moments(X, weight)))
+        model = GaussianMixtureModel(
+            **mixture_settings(self, moments(X, weight), X, weight)
+        )
         warn_of_few_rows(self.n_components, len(X))
         if self.warm_start and "_fit" in vars(self):
             check_same_settings(self._model_.settings, model.settings)

@@ -7,6 +7,7 @@ import numpy as np
 
 from skboost._sklearn import Interval, StrOptions
 from skboost.conjugate import COVARIANCES, INITS
+from skboost.mixture._shared import with_learned_prior
 
 # Below this share of a feature's variance the default prior's is singular in effect.
 _RIDGE = 1e-6
@@ -31,7 +32,7 @@ MIXTURE_CONSTRAINTS = {
     "mean_precision_prior": [_POSITIVE, None],
     "mean_variance_prior": [_POSITIVE, None],
     "degrees_of_freedom_prior": [_POSITIVE, None],
-    "covariance_prior": ["array-like", _POSITIVE, None],
+    "covariance_prior": ["array-like", _POSITIVE, StrOptions({"shared"}), None],
     "known_covariances": ["array-like", _POSITIVE, None],
     "reg_covar": [Interval(Real, 0, None, closed="left")],
     "temperature": [Interval(Real, 0, 1, closed="right")],
@@ -44,10 +45,11 @@ MIXTURE_CONSTRAINTS = {
 }
 
 
-def mixture_settings(estimator, mean, covariance):
+def mixture_settings(estimator, moments, X, weight):
     """Arguments of `GaussianMixtureModel` by an estimator's parameters, with moments of
-    the rows where priors are left open.
+    the rows where priors are left open; shared ones are learned from X.
     """
+    mean, covariance = moments
     if estimator.mean_prior is not None:
         mean = given(estimator, "mean_prior", mean.shape)
     kind = estimator.weight_concentration_prior_type
@@ -55,12 +57,14 @@ def mixture_settings(estimator, mean, covariance):
     # Of the whole process, or of each cluster.
     finite = kind == "finite_dirichlet_process"
     alpha = estimator.weight_concentration_prior
-    if alpha is None:
+    if alpha is None and kind == "dirichlet_distribution" and shares(estimator):
+        alpha = 3.0
+    elif alpha is None:
         alpha = 1.0 if finite else 1.0 / n_components
     if finite:
         alpha = alpha / n_components
     clusters, prior = _clusters(estimator, covariance)
-    return {
+    settings = {
         "clusters": clusters,
         "covariance_type": estimator.covariance_type,
         "alpha": np.full(n_components, float(alpha)),
@@ -70,6 +74,18 @@ def mixture_settings(estimator, mean, covariance):
         "reg_covar": float(estimator.reg_covar),
         **prior,
     }
+    if not shares(estimator):
+        return settings
+    return with_learned_prior(
+        settings, covariance, X, weight, estimator.mean_precision_prior is None
+    )
+
+
+def shares(estimator):
+    """Whether clusters share a covariance scale that is learned."""
+    prior = estimator.covariance_prior
+    shared = isinstance(prior, str) and prior == "shared"
+    return shared and estimator.known_covariances is None
 
 
 def check_same_settings(before, now):
@@ -113,11 +129,13 @@ def _clusters(estimator, covariance):
         check_definite("known_covariances", shape, known)
         return "known", {"mean_variance": variance, "known": known}
     rate = shape.of_matrix(covariance)
-    if estimator.covariance_prior is not None:
+    shared = shares(estimator)
+    if not shared and estimator.covariance_prior is not None:
         rate = given(estimator, "covariance_prior", shape.one(dim))
         check_definite("covariance_prior", shape, rate)
     dof = estimator.degrees_of_freedom_prior
-    dof = dim if dof is None else dof
+    if dof is None:
+        dof = shape.least_dof(dim) + 10.0 if shared else dim
     if dof <= shape.least_dof(dim):
         # Begins as scikit-learn's message does.
         raise ValueError(
@@ -126,6 +144,9 @@ def _clusters(estimator, covariance):
             f"{estimator.covariance_type!r} and {dim} features. Leave it None, which "
             "is the number of features."
         )
+    if shared:
+        # Clusters are smaller than all rows, the more so the more there are.
+        rate = dof * estimator.n_components ** (-2.0 / dim) * rate
     prior = {"dof": dof, "rate": rate}
     if estimator.mean_prior_type == "independent":
         return "independent", prior | {"mean_variance": variance}

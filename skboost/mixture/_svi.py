@@ -62,22 +62,33 @@ class SVIGaussianMixture(BayesianMixture, SVIEstimator):
         2006), scikit-learn's default; or a Dirichlet distribution with that
         concentration divided by `n_components`, which approximates the process.
     weight_concentration_prior : float, default=None
-        None is ``1 / n_components``, and 1 for the finite process.
+        None is 3 for a Dirichlet distribution under ``covariance_prior="shared"``, and
+        otherwise ``1 / n_components``, and 1 for the finite process.
     mean_prior : array-like of shape (n_features,), default=None
         Prior mean of the means; None is the mean of the data.
     mean_precision_prior : float, default=None
-        Under "normal-wishart": how many rows the prior mean is worth; None is 1.
+        Under "normal-wishart": how many rows the prior mean is worth; None is learned
+        under ``covariance_prior="shared"``, and 1 otherwise.
     mean_variance_prior : float, default=None
         Otherwise: prior variance of each coordinate of a mean; None is 10 times the
         average variance of the features.
     degrees_of_freedom_prior : float, default=None
-        Of the Wishart prior of the precisions; None is `n_features`.
-    covariance_prior : float or array-like, default=None
+        Of the Wishart prior of the precisions; None is ``n_features + 9`` (10 for
+        diagonal and spherical ones) under ``covariance_prior="shared"``, and
+        `n_features` otherwise.
+    covariance_prior : "shared", None, float or array-like, default="shared"
         `degrees_of_freedom_prior` times the prior covariance, in the shape of one
-        cluster's; None is the covariance of the data. For diagonal and spherical
-        precisions the prior is the exact Gamma distribution; scikit-learn's bound keeps
-        digamma terms of the matrix case there, and for tied covariances counts the
-        prior `n_components` times.
+        cluster's. "shared": learned from the rows, with the spread of the centres
+        (`mean_precision_prior`). Before a fit, coordinate ascent from a few starts, on
+        at most 4,096 of the rows, finds a posterior of the clusters together with
+        ``q(B)`` and ``q(tau)`` of a scale ``B ~ Wishart`` and ``tau ~ Gamma(1/2, 5)``
+        that they share; the fit has their expected values as its prior, and these
+        stay as they are: `elbo_` is that of this prior. A stream learns them from its
+        first batch. Other priors that are given are used as they are. None: the
+        covariance of the data, and the other defaults of scikit-learn. For diagonal
+        and spherical precisions the prior is the exact Gamma distribution;
+        scikit-learn's bound keeps digamma terms of the matrix case there, and for tied
+        covariances counts the prior `n_components` times.
     known_covariances : float or array-like, default=None
         Covariances that are known, for all clusters or each: then only means and
         weights are inferred, the means with `mean_variance_prior`.
@@ -225,7 +236,7 @@ class SVIGaussianMixture(BayesianMixture, SVIEstimator):
         mean_precision_prior=None,
         mean_variance_prior=None,
         degrees_of_freedom_prior=None,
-        covariance_prior=None,
+        covariance_prior="shared",
         known_covariances=None,
         reg_covar=0.0,
         batch_size=None,
@@ -373,7 +384,9 @@ class SVIGaussianMixture(BayesianMixture, SVIEstimator):
             return self._predictive.model
         warn_of_few_rows(self.n_components, len(rows))
         return GaussianMixtureModel(
-            **mixture_settings(self, *rows.summary.moments(rows))
+            **mixture_settings(
+                self, rows.summary.moments(rows), *rows.summary.start(rows)
+            )
         )
 
     def _attributes(self, model):
@@ -420,7 +433,9 @@ class SVIGaussianMixture(BayesianMixture, SVIEstimator):
                 UserWarning,
             )
         self._seed = root_seed(self.random_state)
-        model = GaussianMixtureModel(**mixture_settings(self, *moments(X, weight)))
+        model = GaussianMixtureModel(
+            **mixture_settings(self, moments(X, weight), X, weight)
+        )
         rows, rng = model.rows(X), generator(self._seed, START, 0)
         natural = start_of(self, model, rows, weight, rng)
         evidence = model.expect(natural, rows, weight).evidence

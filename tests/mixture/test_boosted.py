@@ -23,11 +23,12 @@ pytestmark = pytest.mark.filterwarnings(
 
 @pytest.fixture(scope="module")
 def single(groups, model):
-    """The fit of one cluster, and under the default priors m, precision, dof, rate."""
+    """A fit of one cluster, and m, precision, dof, rate by closed forms."""
     X, _ = groups
     n, dim = X.shape
     rate = np.cov(X.T) + (n - 1) * np.cov(X.T)
-    return model(n_components=1).fit(X), X.mean(axis=0), 1.0 + n, dim + n, rate
+    fit = model(n_components=1, covariance_prior=None).fit(X)
+    return fit, X.mean(axis=0), 1.0 + n, dim + n, rate
 
 
 def test_one_cluster_predicts_by_its_student_t(groups, single):

@@ -85,7 +85,7 @@ def test_a_finite_dirichlet_process_leaves_clusters_empty():
 
 def test_one_cluster_is_the_closed_form():
     X = blobs()
-    model = SVIGaussianMixture().fit(X)
+    model = SVIGaussianMixture(covariance_prior=None).fit(X)
     assert_allclose(model.means_[0], X.mean(axis=0))
     scatter = np.cov(X.T) + (len(X) - 1) * np.cov(X.T)
     assert_allclose(model.covariances_[0], scatter / (len(X) + 2))

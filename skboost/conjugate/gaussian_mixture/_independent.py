@@ -169,7 +169,8 @@ class SeparateMeans(Clusters):
         matrices = self.covariance.whole_matrices(variance, self.shape[1])
         return self.means(natural), matrices
 
-    def _mean_spread(self, natural, wishart):
+    def spread_of_means(self, natural, wishart):
+        """Parts of tr(E[P] V), V the variances of the means."""
         variance = self._means.variance(natural["means"])
         precisions = self.covariance.native(wishart.mean)
         return self.covariance.trace(precisions, variance, self.shape[1])

@@ -151,7 +151,7 @@ class Clusters:
             self.means(natural),
             wishart.root,
             self.covariance.expected_log_det(wishart, self.shape[1]),
-            self._mean_spread(natural, wishart) + spread,
+            self.spread_of_means(natural, wishart) + spread,
         )
 
     def covariances(self, natural):
@@ -308,7 +308,8 @@ class NormalWishart(Clusters):
         spare = spare[..., None] if spare.ndim < 2 else spare
         return np.where(spare > 1.0, self._means(own), np.nan), spread
 
-    def _mean_spread(self, natural, wishart):
+    def spread_of_means(self, natural, wishart):
+        """Parts of tr(E[P] V), V the variances of the means."""
         precision = natural[self.name]["mean_precision"]
         return self.covariance.parts(1.0 / precision, self.shape[1])
 

@@ -1,0 +1,191 @@
+"""The prior that clusters share: q(B), q(tau), their bound, and what is learned."""
+
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.special import logsumexp
+from scipy.stats import gamma
+from sklearn.datasets import load_iris, load_wine
+from sklearn.metrics import adjusted_rand_score
+from sklearn.preprocessing import scale
+
+from skboost.conjugate import (
+    ConjugateTarget,
+    GaussianMixtureModel,
+    SharedPrior,
+    shared_ascent,
+    start,
+)
+from skboost.mixture import BoostedGaussianMixture, SVIGaussianMixture
+
+TYPES = ["full", "tied", "diag", "spherical"]
+IRIS, SPECIES = load_iris(return_X_y=True)
+IRIS = scale(IRIS)
+
+
+def _begun(covariance_type="full", X=IRIS, n=3, **changed):
+    """Hyperparameters before the rows are seen, target, and a start."""
+    dim = X.shape[1]
+    matrix = covariance_type in ("full", "tied")
+    rate = {"full": np.eye(dim), "tied": np.eye(dim), "diag": np.ones(dim)}
+    settings = {
+        "clusters": "normal-wishart",
+        "covariance_type": covariance_type,
+        "alpha": np.full(n, 3.0),
+        "center": X.mean(axis=0),
+        "dof": (dim - 1.0 if matrix else 0.0) + 10.0,
+        "rate": 3.0 * rate.get(covariance_type, np.ones(())),
+    }
+    settings |= changed or {"mean_precision": 1.0}
+    prior = SharedPrior.of(settings, learn_tie="mean_precision" in settings)
+    model = GaussianMixtureModel(**prior.expected())
+    target = ConjugateTarget(model, model.rows(X), np.ones(len(X)))
+    return prior, target, start(target, "kmeans", np.random.default_rng(0))
+
+
+def _ascended(prior, target, natural, n):
+    rows = target.rows, target.weight
+    return shared_ascent(prior, target.model, natural, *rows, n, tol=-np.inf)
+
+
+@pytest.mark.parametrize("covariance_type", TYPES)
+@pytest.mark.parametrize("tied_means", [True, False])
+def test_the_bound_never_falls(covariance_type, tied_means):
+    changed = {} if tied_means else {"clusters": "independent", "mean_variance": 9.0}
+    prior, target, natural = _begun(covariance_type, **changed)
+    bounds = [_ascended(prior, target, natural, n)[0] for n in range(1, 12)]
+    assert min(np.diff(bounds)) > -1e-9 * abs(bounds[0])
+    assert bounds[-1] > bounds[0]
+
+
+@pytest.mark.parametrize("covariance_type", TYPES)
+def test_no_other_hyperparameters_have_a_better_bound(covariance_type):
+    prior, target, natural = _begun(covariance_type)
+    _, best, natural = _ascended(prior, target, natural, 4)
+    best = best.updated(target.model, natural)
+
+    def bound(dof=1.0, rate=1.0, shape=1.0, other=1.0):
+        scaled = type(best.scale)(best.scale.dof * dof, best.scale.rate * rate)
+        tie = type(best.tie)(best.tie.shape * shape, best.tie.rate * other)
+        moved = type(best)(best.settings, best.scale_prior, scaled, tie)
+        model = GaussianMixtureModel(**moved.expected())
+        # The assignments stay: what the rows say does not depend on B and tau.
+        evidence = model.expect(natural, target.rows, target.weight).evidence
+        return moved.elbo(model, natural, evidence)
+
+    for name in ("dof", "rate", "shape", "other"):
+        h = 1e-4
+        low, middle, high = (bound(**{name: 1.0 + step}) for step in (-h, 0.0, h))
+        assert (high - low) / (2 * h) == pytest.approx(0.0, abs=1e-2)
+        assert middle > max(low, high)
+
+
+def test_the_bound_is_just_below_the_evidence_by_quadrature():
+    # One cluster in one dimension: given B and tau the evidence is in closed form.
+    X = IRIS[:, :1]
+    prior, target, natural = _begun("full", X, n=1)
+    bound, _, _ = _ascended(prior, target, natural, 30)
+
+    def log_evidence(rate, tie):
+        settings = prior.settings | {"rate": np.array([[rate]]), "mean_precision": tie}
+        model = GaussianMixtureModel(**settings)
+        resp = np.ones((len(X), 1))
+        natural = model.start(target.rows, resp)
+        return model.elbo(
+            natural, model.expect(natural, target.rows, target.weight).evidence
+        )
+
+    # In logarithms both are smooth, and a sum over a grid is as good as any rule.
+    u, v = np.linspace(-8.0, 6.0, 60), np.linspace(-16.0, 3.0, 60)
+    scale_prior = gamma(0.5 * prior.scale.dof, scale=2.0 / prior.scale.rate[0, 0])
+    logs = np.array([[log_evidence(np.exp(b), np.exp(t)) for t in v] for b in u])
+    logs += (scale_prior.logpdf(np.exp(u)) + u)[:, None]
+    logs += gamma(0.5, scale=0.2).logpdf(np.exp(v)) + v
+    evidence = logsumexp(logs) + np.log((u[1] - u[0]) * (v[1] - v[0]))
+    assert evidence - 0.3 < bound < evidence
+
+
+# --- what estimators learn
+
+
+@pytest.mark.parametrize(
+    ("load", "least"), [(load_iris, 0.88), (load_wine, 0.95)], ids=["iris", "wine"]
+)
+def test_groups_are_found(load, least):
+    X, y = load(return_X_y=True)
+    model = SVIGaussianMixture(3, random_state=0).fit(scale(X))
+    assert adjusted_rand_score(y, model.predict(scale(X))) > least
+
+
+def test_boosted_groups_are_found():
+    model = BoostedGaussianMixture(3, max_iter=1, random_state=0).fit(IRIS)
+    assert adjusted_rand_score(SPECIES, model.predict(IRIS)) > 0.88
+
+
+@pytest.mark.parametrize("covariance_type", TYPES)
+@pytest.mark.parametrize("kind", ["normal-wishart", "independent"])
+def test_units_do_not_matter(covariance_type, kind):
+    settings = {"covariance_type": covariance_type, "mean_prior_type": kind}
+    one, other = (
+        SVIGaussianMixture(3, random_state=0, **settings).fit(c * IRIS)
+        for c in (1.0, 1000.0)
+    )
+    assert_allclose(other.covariance_prior_, 1e6 * one.covariance_prior_, rtol=1e-4)
+    assert other.mean_precision_prior_ == pytest.approx(one.mean_precision_prior_)
+
+
+def test_given_priors_stay():
+    model = SVIGaussianMixture(
+        2,
+        mean_precision_prior=0.3,
+        degrees_of_freedom_prior=6.5,
+        weight_concentration_prior=0.7,
+        mean_prior=np.ones(4),
+        random_state=0,
+    ).fit(IRIS)
+    assert model.mean_precision_prior_ == 0.3
+    assert model.degrees_of_freedom_prior_ == 6.5
+    assert model.weight_concentration_prior_ == 0.7
+    assert_allclose(model.mean_prior_, 1.0)
+    # The rate is in proportion to degrees of freedom, and below that of all rows.
+    assert np.trace(model.covariance_prior_) < 6.5 * 4
+
+
+def test_none_restores_the_priors_of_scikit_learn():
+    model = SVIGaussianMixture(3, covariance_prior=None).fit(IRIS)
+    assert_allclose(model.covariance_prior_, np.cov(IRIS.T), rtol=1e-8)
+    assert model.degrees_of_freedom_prior_ == 4
+    assert model.mean_precision_prior_ == 1.0
+    assert model.weight_concentration_prior_ == pytest.approx(1 / 3)
+
+
+def test_weights_stand_for_repeated_rows():
+    X = IRIS[:60]
+    twice = np.arange(60) % 2 + 1.0
+    weighted = SVIGaussianMixture(2, random_state=0).fit(X, sample_weight=twice)
+    repeated = SVIGaussianMixture(2, random_state=0).fit(np.repeat(X, [1, 2] * 30, 0))
+    assert_allclose(weighted.covariance_prior_, repeated.covariance_prior_, rtol=1e-6)
+
+
+@pytest.mark.parametrize("covariance_type", ["full", "diag"])
+def test_a_missing_value_changes_little(covariance_type):
+    X = IRIS.copy()
+    X[7, 1] = np.nan
+    settings = {"covariance_type": covariance_type, "random_state": 0}
+    whole, gap = (SVIGaussianMixture(3, **settings).fit(rows) for rows in (IRIS, X))
+    assert_allclose(gap.covariance_prior_, whole.covariance_prior_, atol=0.05)
+
+
+@pytest.mark.parametrize("covariance_type", TYPES)
+def test_tied_values_do_not_draw_the_scale_to_zero(covariance_type):
+    X = np.column_stack([IRIS[:, :2], np.repeat([0.0, 1.0, 5.0], 50)])
+    model = SVIGaussianMixture(3, covariance_type=covariance_type, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(X)
+    assert np.isfinite(model.elbo_) and np.isfinite(model.score(X))
+    matrices = np.atleast_1d(model.covariance_prior_)
+    diagonal = np.diag(matrices) if matrices.ndim == 2 else matrices
+    assert diagonal.min() > 1e-8
