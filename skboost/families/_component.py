@@ -152,7 +152,7 @@ class Component:
         return whitening_by(variance, factor)
 
     def linear_moments(self, X):
-        """Mean and standard deviation, shape (n,), of ``x_n . theta``."""
+        """Mean and standard deviation, shape (n,), of ``x_n @ theta``."""
         return self.family.linear_moments(self.params, X)
 
     def mean_exponential(self, i, power):

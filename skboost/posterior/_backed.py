@@ -40,8 +40,8 @@ def weighted(drawn, log_joint):
 
 
 def resampled(draw, log_joint, n, n_proposals, rng):
-    """`n` equally weighted draws, an `ImportanceSample`, of `n_proposals` weighted ones;
-    None means ``max(4 n, 4000)``."""
+    """`n` equally weighted draws, an `ImportanceSample`, of `n_proposals` weighted
+    ones; None means ``max(4 n, 4000)``."""
     n = check_size("n", n)
     if n_proposals is None:
         n_proposals = max(4 * n, 4000)

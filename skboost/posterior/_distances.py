@@ -134,7 +134,7 @@ class ErrorEstimates:
 
 
 def estimate_errors(draws, log_ratio, smoothed):
-    """`ErrorEstimates` from draws of q, ``ln p - ln q`` there, and the same smoothed."""
+    """`ErrorEstimates` from draws of q: ``ln p - ln q`` there, raw and smoothed."""
     squared, squared_se = squared_hellinger(log_ratio)
     h = np.sqrt(squared)
     p = np.exp(smoothed.log_weights - smoothed.log_weights.max())
