@@ -227,7 +227,12 @@ def names(module, name):
         pytest.param(
             lambda trap: names("skboost.fitting._run", "Run.__init__"), id="dotted"
         ),
-        pytest.param(lambda trap: names("skboost.callbacks", "Checkpoint"), id="room"),
+        pytest.param(lambda trap: names("skboost.callbacks", "Checkpoint"), id="face"),
+        pytest.param(
+            lambda trap: names("skboost.dask._estimators", "WorkerTables"), id="room"
+        ),
+        # Of others not even the module is imported.
+        pytest.param(lambda trap: names("this.is.nowhere", "Run"), id="not ours"),
     ],
 )
 def test_a_file_runs_no_code_of_its_own(forged, written):

@@ -261,12 +261,14 @@ class _Unpickler(pickle.Unpickler):
         return self._family
 
     def find_class(self, module, name):
-        found = super().find_class(module, name) if name.isidentifier() else None
         package, _, room = module.partition(".")
         ours = package == "skboost" and room.partition(".")[0] in _ROOMS
-        is_class = isinstance(found, type) and found.__module__ == module
-        if (ours and is_class) or (module, name) in _KNOWN_FUNCTIONS:
-            return found
+        known = (module, name) in _KNOWN_FUNCTIONS
+        # Looking a name up imports its module.
+        if known or (ours and name.isidentifier()):
+            found = super().find_class(module, name)
+            if known or (isinstance(found, type) and found.__module__ == module):
+                return found
         raise pickle.UnpicklingError(f"a checkpoint holds no {module}.{name}.")
 
 

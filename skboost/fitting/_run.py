@@ -53,11 +53,6 @@ class Run:
         return self.end is not None and self.end.converged
 
     @property
-    def was_interrupted(self):
-        """Whether KeyboardInterrupt ended it."""
-        return self.end is not None and self.end.by == "interruption"
-
-    @property
     def cut_short(self):
         """Whether the target is not to be evaluated again."""
         limits = ("interruption", "max_time", "max_evaluations")

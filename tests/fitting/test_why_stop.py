@@ -54,6 +54,12 @@ def ended(*later, facts=FACTS, **limits):
         pytest.param(info(0.0, gamma=0.0), "tol", id="nothing found"),
         pytest.param(info(1e-3, se=0.2), None, id="noise"),
         pytest.param(info(1e-3, tries_again=True), None, id="more draws follow"),
+        pytest.param(
+            info(1e-3, tries_again=True, inconclusive=True), None, id="not yet stuck"
+        ),
+        pytest.param(
+            info(1e-3, kind="first", inconclusive=True), None, id="no search so far"
+        ),
         pytest.param(info(1e-3, inconclusive=True, remaining=9.0), "stuck", id="stuck"),
         pytest.param(info(0.1, inconclusive=True), None, id="doubtful but gaining"),
         pytest.param(

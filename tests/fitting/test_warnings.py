@@ -1,0 +1,74 @@
+"""When a fit warns, and what would leave less."""
+
+import re
+import warnings
+from types import SimpleNamespace
+
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from skboost.families import Gaussian
+from skboost.fitting import warn_unfinished
+
+
+def fit(ended_by="max_iter", remaining=9.0, family="full", n_iter=3, **more):
+    """What a warning asks of a fit."""
+    info = SimpleNamespace(cut_short=more.get("cut_short"), improper="")
+    last = SimpleNamespace(cut_short=False, improper=more.get("improper"))
+    component = SimpleNamespace(family=Gaussian(family))
+    return SimpleNamespace(
+        run=SimpleNamespace(
+            end=SimpleNamespace(by=ended_by), history=[info, last], n_iter=n_iter
+        ),
+        misses_modes=more.get("misses_modes", False),
+        remaining_before_skewing=more.get("before", 9.0),
+        report=SimpleNamespace(remaining_kl=remaining, message="Ended."),
+        mixture=SimpleNamespace(components=[component]),
+    )
+
+
+def said(*asked):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        warn_unfinished(*asked)
+    assert all(one.category is ConvergenceWarning for one in caught)
+    return [str(one.message) for one in caught]
+
+
+@pytest.mark.parametrize(
+    ("ended_by", "advice"),
+    [
+        ("max_iter", "raise max_iter"),
+        ("max_time", "raise max_time"),
+        ("max_evaluations", "raise max_evaluations"),
+        ("tol", "lower tol, or raise n_draws"),
+        ("enough", "pass a smaller tol"),
+        ("stuck", "raise n_draws"),
+    ],
+)
+def test_advice_is_about_what_ended_the_run(ended_by, advice):
+    known = {"n_draws", "family"}
+    (message,) = said(fit(ended_by), known)
+    assert f"For less, {advice}" in message and "family" not in message
+    (diagonal,) = said(fit(ended_by, family="diag"), known)
+    assert diagonal == f"{message[:-1]}, or use family='gaussian-full'."
+    # Hierarchical regressions have neither parameter.
+    (without,) = said(fit(ended_by, family="diag"), ())
+    assert not known & set(re.split(r"\W+", without))
+
+
+def test_stopping_early_is_normal_where_little_remains():
+    assert not said(fit(remaining=0.4), ())
+    assert not said(fit(before=0.4), ())
+    assert said(fit(remaining=0.6), ())
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"improper": "no mass"}, {"misses_modes": True}, {"cut_short": True}]
+)
+def test_what_is_wrong_is_always_said(wrong):
+    assert said(fit(remaining=0.0, n_iter=1, **wrong), ()) == ["Ended."]
+    # A later iteration has mended a first one that was cut short.
+    assert bool(said(fit(remaining=0.0, n_iter=2, **wrong), ())) == (
+        "cut_short" not in wrong
+    )
