@@ -298,14 +298,19 @@ def test_a_warm_start_without_a_seed_goes_on_with_its_own(name):
 OTHER_DENSITIES = [
     *((name, "rows") for name in ("two classes", "normal", "poisson", "mixture")),
     *((name, "responses") for name in ("two classes", "normal", "poisson")),
-    *((name, "temperature") for name in ("two classes", "mixture")),
-    ("mixture", "n_components"),
-    ("mixture", "mean_prior_type"),
-    ("factorisation", "n_components"),
+    ("two classes", {"temperature": 0.5}),
+    # Mixtures whose components are others can not go on either.
+    ("two classes", {"family": "gaussian-full"}),
+    ("two classes", {"family": "laplace"}),
+    ("two classes", {"objective": "hellinger", "step_size": "line-search"}),
+    ("mixture", {"temperature": 0.5}),
+    ("mixture", {"n_components": 3}),
+    ("mixture", {"mean_prior_type": "independent"}),
+    ("factorisation", {"n_components": 3}),
 ]
 
 
-@pytest.mark.parametrize(("name", "change"), OTHER_DENSITIES)
+@pytest.mark.parametrize(("name", "change"), OTHER_DENSITIES, ids=str)
 def test_a_warm_start_needs_the_same_density(name, change):
     case = KINDS[name]
     warm = case.fit(max_iter=1, warm_start=True)
@@ -315,8 +320,7 @@ def test_a_warm_start_needs_the_same_density(name, change):
     elif change == "responses":
         data["y"] = case.y[::-1]
     else:
-        value = {"n_components": 3, "mean_prior_type": "independent"}.get(change, 0.5)
-        warm.set_params(**{change: value})
+        warm.set_params(**change)
     warm.set_params(max_iter=2)
     with pytest.raises(ValueError, match="warm_start=True"):
         warm.fit(**data)

@@ -8,7 +8,7 @@ import pytest
 from skboost import BoostedBayesianLogisticRegression
 from skboost.families import FAMILIES, as_family
 from skboost.frank_wolfe import CORRECTIVE, STEP_SIZES
-from skboost.objectives import OBJECTIVES, ResidualGain
+from skboost.objectives import OBJECTIVES
 
 from .conftest import logistic_data
 
@@ -88,30 +88,6 @@ def test_it_runs(objective, step_size, corrective, family, y):
     fitted = fit(y, **settings)
     assert_sound(fitted)
     assert fitted.predict_proba(X).shape == (12, len(set(y)))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("corrective", CORRECTIVE)
-@pytest.mark.parametrize("step_size", STEP_SIZES)
-def test_the_papers_loop(step_size, corrective):
-    fitted = fit(Y, step_size=step_size, corrective=corrective, refine=False)
-    assert_sound(fitted)
-    expected = {"none": "frank-wolfe", "fully-corrective": "frank-wolfe"}
-    kinds = {record["kind"] for record in fitted.history_[1:]}
-    assert kinds <= {"frank-wolfe", "rejected", expected.get(corrective, corrective)}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("stopping", ["gain", "gap"])
-@pytest.mark.parametrize("prior", ["normal", "laplace", "student_t", "cauchy"])
-def test_priors_and_stopping_rules(prior, stopping):
-    assert_sound(fit(Y, prior=prior, stopping=stopping, tol=1e-2))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("entropy_weight", [0.0, 0.5, lambda t: 1 / (1 + t)])
-def test_entropy_weights(entropy_weight):
-    assert_sound(fit(Y, objective=ResidualGain(entropy_weight)))
 
 
 @pytest.mark.parametrize("n_draws", [2, 3, 5])

@@ -4,10 +4,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skboost import (
-    BoostedBayesianLogisticRegression,
-)
-
 from .conftest import logistic_data
 
 X = np.column_stack([np.linspace(-1.0, 1.0, 20), np.tile([0.3, -0.4], 10)])
@@ -80,26 +76,3 @@ def test_partial_fit_with_three_classes(model, three_classes):
     estimator.partial_fit(X[30:], y[30:])
     assert estimator.predict_proba(X).shape == (60, 3)
     assert np.linalg.slogdet(estimator.posterior_.covariance())[1] < first
-
-
-# --- failures
-
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ({"objective": "kl"}, {"objective": "hellinger"}),
-        ({"family": "gaussian-diag"}, {"family": "gaussian-full"}),
-        ({"family": "laplace"}, {"family": "gaussian"}),
-    ],
-    ids=["objective", "covariance", "family"],
-)
-def test_a_warm_start_with_other_components_is_refused(before, after):
-    model = BoostedBayesianLogisticRegression(
-        warm_start=True, max_iter=1, random_state=0, **SETTINGS, **before
-    ).fit(X, Y)
-    coef = model.coef_.copy()
-    model.set_params(max_iter=2, **after)
-    with pytest.raises(ValueError, match="same objective and family; got"):
-        model.fit(X, Y)
-    assert np.array_equal(model.coef_, coef)

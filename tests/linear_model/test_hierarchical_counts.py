@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from numpy.polynomial.hermite_e import hermegauss
 from scipy import stats
-from sklearn.exceptions import NotFittedError
 
 from skboost import BoostedHierarchicalPoissonRegression
 from skboost.exceptions import OverdispersionWarning
@@ -121,17 +120,6 @@ def test_poisson_counts_are_warned_of_where_residuals_are_too_large():
         with warnings.catch_warnings():
             warnings.simplefilter("error", OverdispersionWarning)
             model.fit(*counts(dispersion=0.0, seed=seed))
-
-
-def test_what_was_fitted_answers_whatever_the_parameters_say():
-    model = regression(max_iter=1)
-    with pytest.raises(NotFittedError):
-        model.dispersion_interval()
-    model.fit(X, Y).set_params(likelihood="poisson")
-    assert set(model.sample_posterior(2)[2]) == {"sd(x1)", "dispersion"}
-    assert model.dispersion_interval().shape == (2,)
-    assert len(model.rate_ratios()) == 3
-    assert not hasattr(model.fit(X, counts(dispersion=0.0)[1]), "dispersion_")
 
 
 def test_an_exposure_is_an_offset_before_its_logarithm():
