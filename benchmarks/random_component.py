@@ -24,7 +24,7 @@ from figures import plt, save
 from p0_tables import PUBLISHED
 
 from skboost.approximation import Mixture, PooledDraws
-from skboost.families import Gaussian
+from skboost.families import DiagonalGaussian
 from skboost.frank_wolfe import (
     AdaptiveBacktracking,
     LineSearch,
@@ -33,7 +33,7 @@ from skboost.frank_wolfe import (
 )
 
 DIMENSIONS = (2, 5, 10, 20, 50, 100)
-FAMILY = Gaussian("diag")
+FAMILY = DiagonalGaussian()
 N_DRAWS, N_FRESH = 100, 10_000
 PREDEFINED = 2 / 3
 

@@ -11,7 +11,7 @@ from sklearn.model_selection import GridSearchCV
 from skboost import OnlineBayesianLogisticRegression, boost_posterior
 from skboost.callbacks import Checkpoint
 from skboost.exceptions import CheckpointWarning
-from skboost.families import Gaussian, StudentT
+from skboost.families import DiagonalGaussian, StudentT
 
 from .cases import EVERY, FLAT, OTHERS, SVI, same_fit
 from .conftest import Hook
@@ -25,7 +25,7 @@ class Killed(Exception):
     """Whatever ends a process."""
 
 
-class Own(Gaussian):
+class Own(DiagonalGaussian):
     """The package's family under the name of a user."""
 
 
@@ -42,7 +42,7 @@ def on_disk(model, case, path, killed_after=None):
 
 
 WAYS = [
-    {"prior": "laplace", "family": Own("diag")},
+    {"prior": "laplace", "family": Own()},
     {"objective": "hellinger", "step_size": "line-search", "family": "gaussian"},
     {"step_size": "adaptive", "corrective": "away", "refine": True},
     {"family": StudentT("diag", df=(3.0, 8.0))},

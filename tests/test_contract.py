@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 
 from skboost.callbacks import ELBOMonitor
-from skboost.families import Gaussian
+from skboost.families import LowRankGaussian
 from skboost.frank_wolfe import CORRECTIVE, STEP_SIZES
 from skboost.strategies import AdaptiveBacktracking
 
@@ -190,7 +190,7 @@ def test_no_more_components_than_allowed(name):
 
 # --- strategies
 
-LOW_RANK = Gaussian("low_rank", rank=1)
+LOW_RANK = LowRankGaussian(rank=1)
 
 
 @with_stages
@@ -218,7 +218,7 @@ def test_every_way_to_move_weights(name, step_size, corrective):
 @each(KINDS, "family")
 @pytest.mark.parametrize(
     "family",
-    ["gaussian", Gaussian("low_rank", rank=1), "laplace", "student_t"],
+    ["gaussian", LowRankGaussian(rank=1), "laplace", "student_t"],
     ids=str,
 )
 def test_every_family(name, family):

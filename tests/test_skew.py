@@ -20,7 +20,7 @@ from skboost import (
 from skboost.approximation import Estimate, Mixture
 from skboost.boosting import Settings, allowed_kl, little_remains
 from skboost.calibration import remaining_after_skewing
-from skboost.families import Gaussian
+from skboost.families import DiagonalGaussian
 from skboost.fitting import _correct
 from skboost.targets import CallableTarget, Target
 
@@ -118,7 +118,7 @@ def test_what_remains_after_skewing_knows_its_error():
 
     target = CallableTarget(log_density, 3, vectorized=True)
     params = np.append(np.zeros(3), np.full(3, -0.5 * np.log(25.0)))
-    mixture = Mixture.single((Gaussian("diag"), params))
+    mixture = Mixture.single((DiagonalGaussian(), params))
     found = [
         remaining_after_skewing(target, mixture, np.random.default_rng(seed))
         for seed in range(100)

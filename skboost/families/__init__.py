@@ -2,6 +2,7 @@
 
 from skboost.families._base import VariationalFamily
 from skboost.families._component import Component, Evaluation
+from skboost.families._component import resolved as _resolved
 from skboost.families._diagonal import DiagonalGaussian
 from skboost.families._full import FullGaussian
 from skboost.families._laplace import Laplace, LaplaceProduct
@@ -32,7 +33,7 @@ def as_family(family, dim=1):
     ValueError
         If the name is unknown, or the family cannot be searched over.
     """
-    if not isinstance(family, VariationalFamily):
+    if not isinstance(family, VariationalFamily | Gaussian):
         if not isinstance(family, str) or family not in FAMILIES:
             raise ValueError(
                 f"family must be one of {list(FAMILIES)} or a VariationalFamily "
@@ -44,16 +45,7 @@ def as_family(family, dim=1):
             "family must be one that can be searched over; got LaplaceProduct(), the "
             "product of two fitted components. Use family='laplace'."
         )
-    if getattr(family, "covariance", None) == "full" and not family.full_covariance:
-        # Families of a user's own written for skboost 0.1.0, which read the name.
-        raise TypeError(
-            f"family={family!r} has covariance='full' and needs the attribute "
-            "full_covariance = True, by which skboost 0.2.0 knows it; got False. Set "
-            "full_covariance on the class, or write it as a property."
-        )
-    # A Gaussian that has a structure to choose stands for one that has it.
-    variants = family.variants()
-    return variants[0] if len(variants) == 1 else family
+    return _resolved(family)
 
 
 __all__ = [

@@ -22,6 +22,12 @@ class Evaluation:
         raise NotImplementedError(f"{type(self).__name__} does not define pull.")
 
 
+def resolved(family):
+    """The one family that a family stands for, which is mostly itself."""
+    variants = family.variants()
+    return variants[0] if len(variants) == 1 else family
+
+
 @dataclass(frozen=True, eq=False)
 class Component:
     """One density of a family, with the methods of the family for it.
@@ -29,6 +35,7 @@ class Component:
     Parameters
     ----------
     family : VariationalFamily
+        Of `Gaussian` that for which it stands.
     params : array-like of shape (n_params,)
         Which density of the family it is; see `VariationalFamily`. It is copied, and
         the copy is read-only.
@@ -54,6 +61,7 @@ class Component:
         params = np.array(self.params, dtype=float)
         params.setflags(write=False)
         object.__setattr__(self, "params", params)
+        object.__setattr__(self, "family", resolved(self.family))
         object.__setattr__(self, "dim", self.family.dim_of(params))
 
     def __reduce__(self):

@@ -1,67 +1,33 @@
-"""Families whose users choose the structure of the covariance by a parameter."""
+"""Gaussians by the structure of their covariance, as users choose it."""
 
-from skboost.families._base import VariationalFamily
+from functools import partial
+
+from sklearn.base import BaseEstimator
+
 from skboost.families._diagonal import DiagonalGaussian
 from skboost.families._full import FullGaussian
-from skboost.families._gaussian import GaussianFamily
 from skboost.families._low_rank import LowRankGaussian
 
 # Up to here a full covariance (some 45,000 numbers per component) is affordable.
 MAX_FULL_DIM = 300
 
 
-class Structured(VariationalFamily):
-    """Families whose parameters are those of the Gaussian that `gaussian` is."""
-
-    sign_symmetric = True
-    # By the names that `covariance` may have, what makes the Gaussian of a family.
-    structures = {
-        "full": lambda family: FullGaussian(),
-        "diag": lambda family: DiagonalGaussian(),
-    }
-
-    @property
-    def gaussian(self):
-        """The Gaussian family of the same covariance structure."""
-        chosen = self.covariance
-        if not (isinstance(chosen, str) and chosen in self.structures):
-            raise ValueError(
-                f"covariance must be one of {list(self.structures)} for a {self.title} "
-                f"family; got {chosen!r}."
-            )
-        return self.structures[chosen](self)
-
-    @property
-    def full_covariance(self):
-        return self.gaussian.full_covariance
-
-    def n_params(self, dim):
-        return self.gaussian.n_params(dim)
-
-    def dim_of(self, params):
-        return self.gaussian.dim_of(params)
-
-    def scale_mask(self, dim):
-        return self.gaussian.scale_mask(dim)
-
-    def entropy_gradient(self, params):
-        return self.gaussian.entropy_gradient(params)
-
-    def structure(self, params):
-        return self.gaussian.structure(params)
-
-    def spread(self, params):
-        return self.gaussian.structure(params)
-
-    def marginal(self, params, indices):
-        return self.gaussian.marginal(params, indices)
-
-    def widen(self, params, width):
-        return self.gaussian.widen(params, width)
+def gaussian_of(family, **structures):
+    """What the name of a family's covariance makes, of the ways that it may have."""
+    name = family.covariance
+    if not (isinstance(name, str) and name in structures):
+        raise ValueError(
+            f"covariance must be one of {list(structures)} for a "
+            f"{type(family).__name__} family; got {name!r}."
+        )
+    return structures[name]()
 
 
-class Gaussian(Structured, GaussianFamily):
-    """Gaussian densities.
+class Gaussian(BaseEstimator):
+    """Gaussian densities, by the structure of their covariance.
+
+    Stands for `FullGaussian`, `DiagonalGaussian` or `LowRankGaussian`, the families
+    that components have, wherever a family is chosen: so searches can set `covariance`.
 
     Parameters
     ----------
@@ -78,73 +44,30 @@ class Gaussian(Structured, GaussianFamily):
     ------
     ValueError
         When first used, if `covariance` or `rank` is none of these.
-
-    Notes
-    -----
-    Components of a fit are `FullGaussian`, `DiagonalGaussian` or `LowRankGaussian`.
     """
-
-    title = "Gaussian"
-    structures = Structured.structures | {
-        "low_rank": lambda family: LowRankGaussian(family.rank)
-    }
 
     def __init__(self, covariance="full", rank=None):
         self.covariance = covariance
         self.rank = rank
 
-    @property
-    def low_rank(self):
-        return self.gaussian.low_rank
-
-    @property
-    def rank_is_open(self):
-        return self.gaussian.rank_is_open
+    def __init_subclass__(cls):
+        raise TypeError(
+            "Gaussian only stands for other families. Derive one of your own from "
+            "FullGaussian, DiagonalGaussian or LowRankGaussian."
+        )
 
     def variants(self):
-        # A class that a user derives may have methods of its own.
-        return (self.gaussian,) if type(self) is Gaussian else (self,)
+        """The family that it stands for, alone in a tuple."""
+        low_rank = partial(LowRankGaussian, self.rank)
+        gaussian = gaussian_of(
+            self, full=FullGaussian, diag=DiagonalGaussian, low_rank=low_rank
+        )
+        return (gaussian,)
 
-    def with_rank(self, rank=None):
-        if not self.rank_is_open:
-            return self
-        return type(self)("low_rank", self.gaussian.with_rank(rank).rank)
-
-    def convert(self, params, dim):
-        return self.gaussian.convert(params, dim)
-
-    def _balanced(self, eps, dim):
-        return self.gaussian._balanced(eps, dim)
-
-    def base_dim(self, dim):
-        return self.gaussian.base_dim(dim)
-
-    def transport(self, params, eps):
-        return self.gaussian.transport(params, eps)
-
-    def pull_transport(self, params, eps, cotangent):
-        return self.gaussian.pull_transport(params, eps, cotangent)
-
-    def at(self, params, theta):
-        return self.gaussian.at(params, theta)
-
-    def entropy(self, params):
-        return self.gaussian.entropy(params)
+    def n_params(self, dim):
+        """As `VariationalFamily.n_params`."""
+        return self.variants()[0].n_params(dim)
 
     def from_moments(self, mean, covariance):
-        return self.gaussian.from_moments(mean, covariance)
-
-    def move(self, params, x):
-        return self.gaussian.move(params, x)
-
-    def pull_move(self, params, x, gradient):
-        return self.gaussian.pull_move(params, x, gradient)
-
-    def pull_structure(self, params, g_mean, g_variance, g_factor):
-        return self.gaussian.pull_structure(params, g_mean, g_variance, g_factor)
-
-    def root_product(self, a, b):
-        return self.gaussian.root_product(a, b)
-
-    def _log_affinity(self, a, b):
-        return self.gaussian._log_affinity(a, b)
+        """As `VariationalFamily.from_moments`."""
+        return self.variants()[0].from_moments(mean, covariance)

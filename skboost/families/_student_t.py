@@ -6,8 +6,11 @@ from numbers import Real
 import numpy as np
 from scipy.special import gammaincinv, gammaln, ndtri, psi, stdtr
 
+from skboost.families._base import VariationalFamily
 from skboost.families._component import Evaluation
-from skboost.families._structured import Structured
+from skboost.families._diagonal import DiagonalGaussian
+from skboost.families._full import FullGaussian
+from skboost.families._structured import gaussian_of
 
 # Degrees of freedom tried by df="auto": nearly no variance, nearly no kurtosis, a
 # tail that a logistic posterior has, and nearly a Gaussian.
@@ -37,7 +40,7 @@ class StudentTEvaluation(Evaluation):
         return self._gaussian.pull(cotangent * self._share) + surplus * self._scale_mask
 
 
-class StudentT(Structured):
+class StudentT(VariationalFamily):
     """Elliptical Student-t densities, with heavier tails than the Gaussian.
 
     A draw is ``m + L eps sqrt(df / w)`` with eps standard normal and w chi-squared
@@ -67,9 +70,8 @@ class StudentT(Structured):
     `mean` nan where they do not. `location` and `scale` always exist.
     """
 
-    # The structure is that of the scale matrix, the covariance of `gaussian`.
     distribution = "student_t"
-    title = "Student-t"
+    sign_symmetric = True
 
     def __init__(self, covariance="full", df=5.0):
         self.covariance = covariance
@@ -93,6 +95,39 @@ class StudentT(Structured):
                 "which leaves the choice open. Use one of the families in variants()."
             )
         return _checked_df(self.df)
+
+    @property
+    def gaussian(self):
+        """The Gaussian family whose covariance is the scale matrix."""
+        return gaussian_of(self, full=FullGaussian, diag=DiagonalGaussian)
+
+    @property
+    def full_covariance(self):
+        return self.gaussian.full_covariance
+
+    def n_params(self, dim):
+        return self.gaussian.n_params(dim)
+
+    def dim_of(self, params):
+        return self.gaussian.dim_of(params)
+
+    def scale_mask(self, dim):
+        return self.gaussian.scale_mask(dim)
+
+    def entropy_gradient(self, params):
+        return self.gaussian.entropy_gradient(params)
+
+    def structure(self, params):
+        return self.gaussian.structure(params)
+
+    def spread(self, params):
+        return self.gaussian.structure(params)
+
+    def marginal(self, params, indices):
+        return self.gaussian.marginal(params, indices)
+
+    def widen(self, params, width):
+        return self.gaussian.widen(params, width)
 
     def base_dim(self, dim):
         return dim + 1

@@ -7,7 +7,7 @@ from skboost._settings import Settings
 from skboost._sklearn import InstanceOf, Interval, StrOptions
 from skboost.boosting import COMBINATIONS, TOL, Boosting, allowed_kl
 from skboost.calibration import CALIBRATIONS
-from skboost.families import FAMILIES, VariationalFamily, as_family
+from skboost.families import FAMILIES, Gaussian, VariationalFamily, as_family
 from skboost.fitting._stopping import Limits
 from skboost.frank_wolfe import CORRECTIVE, STEP_SIZES, StepSize
 from skboost.objectives import OBJECTIVES, Objective, as_objective
@@ -20,6 +20,7 @@ BOOSTING_CONSTRAINTS = {
     "family": [
         StrOptions(set(FAMILIES)),
         InstanceOf(VariationalFamily, "skboost.families"),
+        InstanceOf(Gaussian, "skboost.families"),
     ],
     "objective": [
         StrOptions(set(OBJECTIVES)),

@@ -218,10 +218,8 @@ def family_record(family):
 
 def family_from(record):
     """The family of a `family_record`."""
-    family = vars(families).get(record["class"])
-    if not (
-        isinstance(family, type) and issubclass(family, families.VariationalFamily)
-    ):
+    family, known = vars(families).get(record["class"]), families.VariationalFamily
+    if not (isinstance(family, type) and issubclass(family, known | families.Gaussian)):
         raise _Refusal(
             f"path holds components of the family {record['class']!r}, which this "
             "version of skboost does not have. Update skboost."

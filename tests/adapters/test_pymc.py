@@ -7,7 +7,7 @@ from scipy.special import gammaln
 
 from skboost import boost_posterior
 from skboost.adapters import from_pymc
-from skboost.families import Gaussian
+from skboost.families import FullGaussian
 from skboost.posterior import MixturePosterior
 
 pymc = pytest.importorskip("pymc")
@@ -80,7 +80,7 @@ def test_draws_come_back_as_the_models_variables(density):
 
 def test_tables_and_arviz_have_the_models_variables(density):
     posterior = MixturePosterior.from_components(
-        [(Gaussian(), Gaussian().from_moments(np.zeros(10), np.eye(10)))], [1.0]
+        [(FullGaussian(), FullGaussian().from_moments(np.zeros(10), np.eye(10)))], [1.0]
     )
     table = density.summary(posterior, level=0.8)
     assert list(table.index)[:3] == ["mu", "z[0]", "z[1]"]

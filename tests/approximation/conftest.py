@@ -4,15 +4,21 @@ import numpy as np
 import pytest
 
 from skboost.approximation import Mixture
-from skboost.families import Gaussian, Laplace, StudentT
+from skboost.families import (
+    DiagonalGaussian,
+    FullGaussian,
+    Laplace,
+    LowRankGaussian,
+    StudentT,
+)
 
 FAMILIES = {
-    "full": [Gaussian("full")] * 3,
-    "diag": [Gaussian("diag")] * 3,
-    "low_rank": [Gaussian("low_rank", rank=1)] * 3,
+    "full": [FullGaussian()] * 3,
+    "diag": [DiagonalGaussian()] * 3,
+    "low_rank": [LowRankGaussian(rank=1)] * 3,
     "laplace": [Laplace()] * 3,
     "student_t": [StudentT("full"), StudentT("diag", 30.0), StudentT("full", 8.0)],
-    "mixed": [Gaussian("full"), Laplace(), Gaussian("diag"), Gaussian("full")],
+    "mixed": [FullGaussian(), Laplace(), DiagonalGaussian(), FullGaussian()],
 }
 
 
@@ -43,7 +49,7 @@ def normal_mixture():
     """``normal_mixture(means, stds, weights)``: one-dimensional."""
 
     def make(means, stds, weights):
-        family = Gaussian("full")
+        family = FullGaussian()
         components = tuple(
             (family, family.from_moments(np.array([m]), np.array([s**2])))
             for m, s in zip(means, stds, strict=True)

@@ -15,7 +15,7 @@ from skboost.approximation import (
     hellinger_gain,
     squared_hellinger,
 )
-from skboost.families import Gaussian, Laplace
+from skboost.families import FullGaussian, Laplace
 from skboost.targets import GLMTarget, Logistic, Table, Target
 
 N = 2048
@@ -59,7 +59,7 @@ def normal_kl(mean, std, target):
 def normal(mean, std):
     """One Gaussian component as a mixture."""
     mean = np.atleast_1d(np.asarray(mean, float))
-    family = Gaussian("full")
+    family = FullGaussian()
     return Mixture.single(
         (family, family.from_moments(mean, np.full(mean.size, std**2)))
     )
@@ -67,7 +67,7 @@ def normal(mean, std):
 
 def normals(means, stds, weights, family=None):
     """Components of a family on the line."""
-    family = Gaussian("full") if family is None else family
+    family = FullGaussian() if family is None else family
     components = tuple(
         (family, family.from_moments(np.array([m]), np.array([s**2])))
         for m, s in zip(means, stds, strict=True)
@@ -387,7 +387,7 @@ def test_the_gain_is_the_difference_of_the_distances():
 REPETITIONS = 200
 
 
-class IndependentDraws(Gaussian):
+class IndependentDraws(FullGaussian):
     """A Gaussian whose draws are no quasi-Monte Carlo points, as errors suppose."""
 
     def base_draws(self, n, dim, rng):
@@ -396,7 +396,7 @@ class IndependentDraws(Gaussian):
 
 def reported(seed):
     """Values and standard errors of all reports, from the draws of one seed."""
-    target, family = Normal(0.3, 1.2), IndependentDraws("full")
+    target, family = Normal(0.3, 1.2), IndependentDraws()
     mixtures = [
         normals([-0.2, 0.4], [0.9, 1.3], [0.5, 0.5], family),
         normals([0.0, 0.5], [1.0, 1.2], [0.4, 0.6], family),

@@ -7,7 +7,7 @@ from scipy import stats
 from scipy.special import logsumexp
 
 from skboost.approximation import Mixture
-from skboost.families import Gaussian, Laplace
+from skboost.families import DiagonalGaussian, FullGaussian, Laplace
 
 
 def test_log_density_agrees_with_the_families(mixture, rng):
@@ -22,7 +22,7 @@ def test_log_density_agrees_with_the_families(mixture, rng):
 
 
 def test_full_gaussians_agree_with_scipy_far_from_the_origin(rng):
-    family, offset = Gaussian("full"), 1e6
+    family, offset = FullGaussian(), 1e6
     means = offset + rng.standard_normal((4, 5))
     covariance = np.cov(rng.standard_normal((5, 30)))
     params = [family.from_moments(m, covariance) for m in means]
@@ -45,7 +45,7 @@ def test_score_equals_finite_differences(mixture, rng):
 
 
 def test_blocks_of_rows_do_not_show(rng):
-    family = Gaussian("full")
+    family = FullGaussian()
     means = rng.standard_normal((5, 40))
     components = tuple((family, family.from_moments(m, np.ones(40))) for m in means)
     mixture = Mixture(components, np.full(5, 0.2))
@@ -138,7 +138,7 @@ def test_nothing_can_be_changed_also_not_from_a_pickle(mixture, rng):
         assert not each.weights.flags.writeable
         assert not each.components[0].params.flags.writeable
     params, weights = np.zeros(4), np.ones(1)
-    mixture = Mixture(((Gaussian("diag"), params),), weights)
+    mixture = Mixture(((DiagonalGaussian(), params),), weights)
     params[0] = weights[0] = 7.0
     np.testing.assert_array_equal(mixture.mean(), [0.0, 0.0])
     np.testing.assert_array_equal(mixture.weights, [1.0])
@@ -159,7 +159,7 @@ def test_weights_off_the_simplex_are_refused(normal_mixture, weights, message):
 
 
 def test_components_must_fit_together():
-    family = Gaussian("diag")
+    family = DiagonalGaussian()
     with pytest.raises(ValueError, match="one dimension"):
         Mixture(((family, np.zeros(2)), (family, np.zeros(4))), np.full(2, 0.5))
     with pytest.raises(ValueError, match="at least one"):
@@ -174,7 +174,7 @@ def test_points_of_the_wrong_shape_are_refused(mixture, shape):
 
 
 def test_equal_mixtures_have_the_same_components_and_weights():
-    family = Gaussian("full")
+    family = FullGaussian()
     one, two = (family, np.array([0.0, 0.0])), (family, np.array([1.0, 0.0]))
     mixture = Mixture((one, two), np.array([0.3, 0.7]))
     appended = mixture.append((family, np.array([5.0, 0.0])))
@@ -182,4 +182,4 @@ def test_equal_mixtures_have_the_same_components_and_weights():
     assert not mixture.equals(appended)
     assert not mixture.equals(mixture.with_weights([0.7, 0.3]))
     assert not mixture.equals(mixture.replace(1, (family, np.array([1.0, 0.1]))))
-    assert not mixture.equals(mixture.replace(1, (Gaussian("full"), two[1])))
+    assert not mixture.equals(mixture.replace(1, (FullGaussian(), two[1])))

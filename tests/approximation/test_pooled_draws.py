@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skboost.approximation import Mixture, PooledDraws, finite
-from skboost.families import Gaussian, Laplace
+from skboost.families import FullGaussian, Laplace
 from skboost.targets import Target
 
 from ..objectives.conftest import Skewed, logistic_target
@@ -32,7 +32,7 @@ def assert_same(a, b):
 
 
 def line_mixture(weights=(0.3, 0.5, 0.2)):
-    family = Gaussian("full")
+    family = FullGaussian()
     parts = [(-1.0, 0.5), (0.5, 1.0), (0.0, 2.0)]
     components = tuple((family, np.array([m, np.log(s)])) for m, s in parts)
     return Mixture(components, np.array(weights))
@@ -116,7 +116,7 @@ def test_a_pool_is_not_changed_by_its_uses(mixture):
 @pytest.mark.parametrize("dim", [1, 3])
 def test_the_estimate_is_convex(exact, dim):
     rng = np.random.default_rng(8)
-    family = Gaussian("full")
+    family = FullGaussian()
     components = tuple((family, 0.7 * rng.standard_normal(family.n_params(dim)))
                        for _ in range(6))  # fmt: skip
     mixture = Mixture(components, np.full(6, 1 / 6))

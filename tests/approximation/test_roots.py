@@ -5,13 +5,13 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skboost.approximation import Roots
-from skboost.families import Gaussian, Laplace
+from skboost.families import DiagonalGaussian, FullGaussian, Laplace, LowRankGaussian
 from skboost.frank_wolfe import best_coefficients
 
 FAMILIES = [
-    Gaussian("diag"),
-    Gaussian("full"),
-    Gaussian("low_rank", rank=1),
+    DiagonalGaussian(),
+    FullGaussian(),
+    LowRankGaussian(rank=1),
     Laplace(),
 ]
 
@@ -43,7 +43,7 @@ def test_the_mixture_is_the_square_of_the_combination(family, rng):
 
 
 def test_roots_that_are_kept_have_norm_one(rng):
-    kept = roots_of(Gaussian("full"), rng).keep(np.array([True, False, True]))
+    kept = roots_of(FullGaussian(), rng).keep(np.array([True, False, True]))
     assert kept.n_components == 2
     assert_allclose(kept.shares.sum(), 1.0)
 

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 from skboost.approximation import Mixture
 from skboost.calibration import remaining_after_skewing, skew
-from skboost.families import Gaussian, Laplace, StudentT
+from skboost.families import FullGaussian, Laplace, StudentT
 from skboost.posterior import MixturePosterior, as_posterior
 from skboost.targets import Target
 from skboost.transforms import Constraints
@@ -37,7 +37,7 @@ def member(family, dim, mean, variance):
     return family, family.from_moments(np.full(dim, mean), covariance)
 
 
-FULL = Gaussian("full")
+FULL = FullGaussian()
 MIXTURES = {
     "one": lambda dim: Mixture.single(member(FULL, dim, 0.75, 0.45)),
     "two": lambda dim: Mixture(

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 from skboost.approximation import FreshDraws, Mixture, PooledDraws
 from skboost.boosting import SimplexIterate
-from skboost.families import Gaussian
+from skboost.families import FullGaussian
 
 STEP_SIZES = ["line-search", "adaptive", "predefined", 0.3]
 CORRECTIVE = ["none", "away", "pairwise", "fully-corrective"]
@@ -150,7 +150,7 @@ def test_max_components_is_a_bound(engine):
 
 def with_a_useless_component(boosting):
     """State with both modes of "far modes" and a component where no mass is."""
-    family = Gaussian("full")
+    family = FullGaussian()
     parts = [(-8.0, 1.0), (8.0, 1.0), (0.0, 1.0)]
     mixture = Mixture(
         tuple((family, np.array([m, np.log(s)])) for m, s in parts),

@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
-from skboost.families import Gaussian
+from skboost.families import FullGaussian
 from skboost.frank_wolfe import DIRECTIONS, as_step_size
 from skboost.objectives import ResidualGain
 from skboost.strategies import StepSize
@@ -151,7 +151,7 @@ def roots(engine):
 def test_the_first_root_has_the_largest_overlap(roots):
     state, _ = roots(skewed, [[0.0]]).init()
     z = np.linspace(-15, 15, 6001)[:, None]
-    family = Gaussian("full")
+    family = FullGaussian()
 
     def overlap(params):
         both = skewed(z) + family.log_density(z, params)

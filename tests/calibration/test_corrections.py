@@ -26,7 +26,7 @@ from skboost.calibration import (
     student_fit,
 )
 from skboost.calibration._chains import Chains, Scatter
-from skboost.families import FullGaussian, Gaussian, StudentT
+from skboost.families import DiagonalGaussian, FullGaussian, StudentT
 from skboost.families._moments import Diagonal
 from skboost.targets import BudgetSpent, CallableTarget, Target
 
@@ -57,7 +57,7 @@ def student_t(theta, df=5.0):
 
 
 def normal(mean, covariance):
-    family = Gaussian("full")
+    family = FullGaussian()
     return Mixture.single((family, family.from_moments(mean, covariance)))
 
 
@@ -111,7 +111,7 @@ def test_steins_moments_of_a_normal_need_no_converged_chains(rng):
     assert_allclose(log_scale, 0.0, atol=1e-7)
     # Scales need draws of the target: these have its moments.
     narrow = NormalTarget(target.mean, 0.49 * SCATTER)
-    steps = 0.7 * Gaussian("full").matched_draws(64, 2, rng) @ ROOT.T
+    steps = 0.7 * FullGaussian().matched_draws(64, 2, rng) @ ROOT.T
     chains = Chains.at(narrow, target.mean + steps)
     _, log_scale = stein_map(chains, Scatter(mixture))
     assert_allclose(log_scale, np.log(0.7), atol=1e-7)
@@ -120,7 +120,7 @@ def test_steins_moments_of_a_normal_need_no_converged_chains(rng):
 @pytest.mark.parametrize("dim", [3, 1500])
 def test_steps_go_into_coordinates_and_out_again(dim, rng):
     """Correlated ones in few dimensions, coordinate by coordinate in many."""
-    family = Gaussian("full" if dim < 10 else "diag")
+    family = (FullGaussian if dim < 10 else DiagonalGaussian)()
     params = rng.standard_normal(family.n_params(dim))
     whitening = Scatter(Mixture.single((family, params))).whitening
     assert isinstance(whitening, Diagonal) == (dim > 10)
@@ -135,12 +135,11 @@ def test_noise_is_shrunk_away_and_differences_are_kept():
     assert_allclose(shrunk(values, np.full(4, 10.0), centre=0.0), 0.0)
 
 
-@pytest.mark.parametrize("covariance", ["full", "diag"])
-def test_a_map_finds_the_moments_of_a_normal_in_many_dimensions(covariance):
+@pytest.mark.parametrize("family", [FullGaussian(), DiagonalGaussian()], ids=repr)
+def test_a_map_finds_the_moments_of_a_normal_in_many_dimensions(family):
     dim = 60
     std = np.linspace(0.5, 2.0, dim)
     target = NormalTarget(np.full(dim, 0.3) * std, np.diag(std**2))
-    family = Gaussian(covariance)
     start = family.from_moments(np.zeros(dim), 0.7 * std**2)
     mixture = Mixture.single((family, start))
     found, record = calibrate(target, mixture, "moments", 0)
@@ -271,7 +270,7 @@ def test_a_budget_binds_between_evaluations(heavy_tailed):
 
 def test_joint_weights_solve_a_convex_problem(rng):
     """Two components of the target itself: the weights are those of the target."""
-    parts = tuple((Gaussian("diag"), np.array([m, 0.0])) for m in (-1.5, 1.5))
+    parts = tuple((DiagonalGaussian(), np.array([m, 0.0])) for m in (-1.5, 1.5))
     truth = Mixture(parts, np.array([0.3, 0.7]))
     theta = truth.sample(4000, rng)
     log_p = truth.log_density(theta)

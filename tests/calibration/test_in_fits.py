@@ -18,7 +18,7 @@ from skboost import (
 from skboost.approximation import Mixture
 from skboost.calibration import Calibration
 from skboost.exceptions import CalibrationWarning
-from skboost.families import FullGaussian, Gaussian
+from skboost.families import FullGaussian
 from skboost.posterior import TransformedPosterior
 from skboost.transforms import Constraints
 
@@ -143,7 +143,7 @@ def test_going_on_is_one_long_run():
 
 
 def gaussian_posterior(dim=2, names=None):
-    family = Gaussian("full")
+    family = FullGaussian()
     params = family.from_moments(np.zeros(dim), np.eye(dim))
     return MixturePosterior(Mixture.single((family, params)), names)
 

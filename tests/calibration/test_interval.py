@@ -9,7 +9,7 @@ from skboost._random import generator
 from skboost.approximation import Estimate, FreshDraws, Mixture, RemainingKL
 from skboost.calibration import lower_end, n_chains, remaining_kl_interval
 from skboost.calibration._interval import _clustered
-from skboost.families import Gaussian
+from skboost.families import DiagonalGaussian
 from skboost.targets import CallableTarget, Target
 
 LOG_2PI = np.log(2 * np.pi)
@@ -35,7 +35,7 @@ def gaussian(theta):
 
 def diagonal(mean, std):
     mean, std = np.broadcast_arrays(np.asarray(mean, dtype=float), std)
-    return Mixture.single((Gaussian("diag"), np.concatenate([mean, np.log(std)])))
+    return Mixture.single((DiagonalGaussian(), np.concatenate([mean, np.log(std)])))
 
 
 def bounds(target, mixture, elbo=(0.0, 0.1), remaining=(0.0, 0.1, 0.2, 0.6), n=64):

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from skboost.families import FAMILIES, Gaussian, StudentT, as_family
+from skboost.families import FAMILIES, LowRankGaussian, StudentT, as_family
 
 # Three ranks: below, at and (the default, ten) above the dimension of the tests.
-_MORE = [StudentT("diag"), Gaussian("low_rank", 1), Gaussian("low_rank", 3)]
+_MORE = [StudentT("diag"), LowRankGaussian(1), LowRankGaussian(3)]
 _NAMED = [as_family(name, 3) for name in FAMILIES]
 # By what they print: some names stand for one and the same family.
 FAMILY_OBJECTS = {repr(family): family for family in [*_NAMED, *_MORE]}

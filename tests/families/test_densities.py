@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from scipy import sparse, special, stats
 from scipy.special import ndtri
 
-from skboost.families import Gaussian, Laplace, StudentT, VariationalFamily
+from skboost.families import DiagonalGaussian, Laplace, StudentT, VariationalFamily
 from skboost.families._moments import open_unit_cube
 
 from .conftest import EVERY
@@ -107,7 +107,7 @@ def test_matched_draws_have_exact_moments(family, rng, n):
 
 
 def test_base_draws_above_sobols_dimension(rng):
-    eps = Gaussian("diag").base_draws(3, 21_202, rng)
+    eps = DiagonalGaussian().base_draws(3, 21_202, rng)
     assert eps.shape == (3, 21_202)
     assert np.isfinite(eps).all()
     assert abs(eps.mean()) < 5 / np.sqrt(eps.size)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skboost.families import Component, Gaussian
+from skboost.families import Component, LowRankGaussian
 
 from .conftest import chart_fisher_information
 
@@ -112,7 +112,7 @@ def test_chart_has_identity_fisher_information(family, component, rng):
 
 
 def test_low_rank_chart_is_well_scaled_for_long_axes(rng):
-    family = Gaussian("low_rank", 2)
+    family = LowRankGaussian(2)
     params = np.zeros(family.n_params(5))
     params[10:] = 100 * rng.standard_normal(10)
     fisher, error = chart_fisher_information(family, params, 2000, rng)

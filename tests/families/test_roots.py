@@ -10,19 +10,21 @@ from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose
 
 from skboost.families import (
-    Gaussian,
+    DiagonalGaussian,
+    FullGaussian,
     Laplace,
+    LowRankGaussian,
     StudentT,
     VariationalFamily,
     as_family,
 )
 
 ROOTS = {
-    "full": Gaussian("full"),
-    "diag": Gaussian("diag"),
-    "rank1": Gaussian("low_rank", 1),
-    "rank2": Gaussian("low_rank", 2),
-    "rank10": Gaussian("low_rank"),
+    "full": FullGaussian(),
+    "diag": DiagonalGaussian(),
+    "rank1": LowRankGaussian(1),
+    "rank2": LowRankGaussian(2),
+    "rank10": LowRankGaussian(),
     "laplace": Laplace(),
 }
 
@@ -157,7 +159,7 @@ def test_root_product_is_normalised(family, component, rng, dim):
 
 
 def test_rank_of_a_low_rank_product_is_the_sum_of_both(component):
-    family = Gaussian("low_rank", 3)
+    family = LowRankGaussian(3)
     for dim, rank in ((2, 2), (5, 5), (6, 6), (40, 6)):
         a, b = component(family, dim), component(family, dim)
         product = family.root_product(a, b)

@@ -7,7 +7,7 @@ from scipy import integrate, stats
 from sklearn.base import clone
 
 from skboost.approximation import Mixture
-from skboost.families import FullGaussian, Gaussian, StudentT, as_family
+from skboost.families import Component, FullGaussian, Gaussian, StudentT, as_family
 from skboost.posterior import MixturePosterior
 
 from .conftest import chart_fisher_information
@@ -27,7 +27,7 @@ def family(request, df):
 
 def scale_matrix(family, params):
     """Of a Student-t component: the covariance of the Gaussian with its parameters."""
-    return Gaussian(family.covariance).moments(params)[1]
+    return Component(Gaussian(family.covariance), params).moments()[1]
 
 
 def test_density_is_scipys(family, component, rng):

@@ -7,7 +7,7 @@ from sklearn.exceptions import NotFittedError
 
 from skboost import BoostedGaussianMixture, SVIGaussianMixture, boost_posterior
 from skboost.approximation import Mixture
-from skboost.families import Gaussian, Laplace
+from skboost.families import DiagonalGaussian, FullGaussian, Laplace, LowRankGaussian
 from skboost.inspection import ConvergenceDisplay, PosteriorDisplay
 from skboost.posterior import MixturePosterior
 
@@ -17,7 +17,7 @@ plt = pytest.importorskip("matplotlib.pyplot")
 
 def make_posterior(dim=4, names=("age", "income", "rate", "intercept")):
     rng = np.random.default_rng(0)
-    families = [Gaussian("full"), Gaussian("low_rank", rank=1), Laplace()]
+    families = [FullGaussian(), LowRankGaussian(rank=1), Laplace()]
     components = []
     for family in families:
         a = rng.standard_normal((dim, dim))
@@ -90,7 +90,7 @@ def test_density_panels_are_named_and_shade_the_interval():
 
 
 def test_intervals_exclude_zero_in_colour():
-    family = Gaussian("diag")
+    family = DiagonalGaussian()
     params = np.array([5.0, 0.0, 0.0, 0.0])
     posterior = MixturePosterior(Mixture.single((family, params)), ["far", "near"])
     ax = PosteriorDisplay.from_posterior(posterior, kind="interval").ax_
@@ -104,7 +104,7 @@ def test_by_default_the_coefficients_farthest_from_zero_are_shown():
     mean = np.zeros(40)
     mean[10:35] = 3.0
     params = np.concatenate([mean, np.zeros(40)])
-    posterior = MixturePosterior(Mixture.single((Gaussian("diag"), params)))
+    posterior = MixturePosterior(Mixture.single((DiagonalGaussian(), params)))
     ax = PosteriorDisplay.from_posterior(posterior, kind="interval").ax_
     shown = [label.get_text() for label in ax.get_yticklabels()]
     assert shown == [f"theta[{i}]" for i in range(10, 35)]

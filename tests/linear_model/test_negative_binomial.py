@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from skboost.approximation import Mixture
 from skboost.exceptions import OverdispersionWarning
-from skboost.families import Gaussian, Laplace
+from skboost.families import FullGaussian, Laplace
 from skboost.linear_model._count_predictive import CountPredictive, log_probability
 from skboost.targets import NegativeBinomial
 
@@ -131,7 +131,7 @@ def test_probabilities_of_counts_agree_with_quadrature(y, level):
 
 @pytest.mark.parametrize(
     ("family", "offset", "size"),
-    [(Gaussian("full"), 0.0, 2000), (Gaussian("full"), 5.5, 5000), (Laplace(), 1, 400)],
+    [(FullGaussian(), 0.0, 2000), (FullGaussian(), 5.5, 5000), (Laplace(), 1, 400)],
 )
 def test_moments_and_quantiles_are_those_of_the_probabilities(family, offset, size):
     root = 0.2 * np.random.default_rng(1).normal(size=(4, 4))

@@ -14,7 +14,7 @@ from skboost import (
     MixturePosterior,
 )
 from skboost.approximation import Mixture
-from skboost.families import Gaussian, Laplace, StudentT
+from skboost.families import FullGaussian, Laplace, StudentT
 from skboost.linear_model._count_predictive import CountPredictive, log_probability
 from skboost.linear_model._noise_predictive import NoisePredictive, mean_square_scale
 from skboost.priors import NoiseScalePrior
@@ -31,7 +31,7 @@ P = np.array([0.05, 0.5, 0.95])
 
 def mixture(widths, seed=1, family=None):
     """Two correlated Gaussians of the given standard deviations."""
-    family = Gaussian("full") if family is None else family
+    family = FullGaussian() if family is None else family
     rng = np.random.default_rng(seed)
     components = []
     for shrink in (1.0, 0.6):
@@ -131,7 +131,7 @@ def test_families_without_quadrature_are_averages_over_draws(noise, scale):
 
 @pytest.mark.parametrize(
     ("noise", "family", "sd_level"),
-    [(StudentTNoise(2.0), Gaussian("full"), 0.1), (NormalNoise(), Laplace(), 2.0)],
+    [(StudentTNoise(2.0), FullGaussian(), 0.1), (NormalNoise(), Laplace(), 2.0)],
     ids=["two degrees of freedom", "exponential tails of its scale"],
 )
 def test_noise_may_have_no_standard_deviation(noise, family, sd_level):

@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from skboost import boost_posterior
 from skboost.approximation import Mixture
 from skboost.boosting import Settings
-from skboost.families import Component, Gaussian, StudentT
+from skboost.families import Component, DiagonalGaussian, FullGaussian, StudentT
 from skboost.modes import Box, Modes, ModeSearch, add_ends, climb_all, missed_modes
 from skboost.targets import CallableTarget
 
@@ -51,7 +51,7 @@ def test_one_start_is_not_climbed_from_unless_a_box_has_more():
     box = Box(np.full(2, -10.0), np.full(2, 10.0), place=np.array)
     target, start = CallableTarget(corners, 2), np.zeros((1, 2))
     found = [
-        ModeSearch(target, Gaussian("full"), start, where, Settings()).from_starts()
+        ModeSearch(target, FullGaussian(), start, where, Settings()).from_starts()
         for where in (None, box)
     ]
     assert not found[0].components
@@ -104,13 +104,13 @@ class TestClimbs:
             target = CallableTarget(log_density, 1)
             ends = climb_all(target, np.array([[1.0], [3.0]]), np.ones(1))
             assert not ends.settled.any()
-            assert add_ends(target, Gaussian(), Modes(), ends).components == ()
+            assert add_ends(target, FullGaussian(), Modes(), ends).components == ()
 
     def test_a_kink_is_a_mode(self):
         target = CallableTarget(lambda theta: -anp.sum(anp.abs(theta), axis=1), 2)
         starts = np.random.default_rng(0).uniform(-5, 5, (8, 2))
         ends = climb_all(target, starts, np.ones(2))
-        modes = add_ends(target, Gaussian(), Modes(), ends)
+        modes = add_ends(target, FullGaussian(), Modes(), ends)
         assert ends.heights.max() > -0.05
         assert len(modes.heaviest(10)) == 1
 
@@ -138,7 +138,7 @@ class TestToldApart:
         target = CallableTarget(corners, 2)
         starts = np.random.default_rng(0).uniform(-10, 10, (64, 2))
         ends = climb_all(target, starts, np.ones(2))
-        modes = add_ends(target, Gaussian(), Modes(), ends)
+        modes = add_ends(target, FullGaussian(), Modes(), ends)
         found = np.array([mode.location() for mode in modes.components])
         order = np.argsort([np.linalg.norm(found - c, axis=1).min() for c in CORNERS])
         assert len(found) == 4 and len(order) == 4
@@ -162,7 +162,7 @@ class TestToldApart:
         )
         ends = climb_all(target, np.array([[-1.2], [1.2]]), np.ones(1))
         assert ends.settled.all()
-        assert len(add_ends(target, Gaussian(), Modes(), ends).components) == n
+        assert len(add_ends(target, FullGaussian(), Modes(), ends).components) == n
 
     def test_a_slope_is_no_mode_of_its_own(self):
         target = CallableTarget(lambda t: -0.5 * t[:, 0] ** 2, 1)
@@ -170,12 +170,12 @@ class TestToldApart:
             points=np.array([[0.0], [3.0]]), heights=np.array([0.0, -4.5]),
             settled=np.ones(2, dtype=bool),
         )  # fmt: skip
-        assert len(add_ends(target, Gaussian(), Modes(), ends).components) == 1
+        assert len(add_ends(target, FullGaussian(), Modes(), ends).components) == 1
 
     def test_a_flat_top_gets_a_scale_of_its_own(self):
         target = CallableTarget(lambda theta: -anp.sum(theta**4, axis=1), 2)
         ends = climb_all(target, np.array([[0.5, -0.4]]), np.ones(2))
-        (mode,) = add_ends(target, Gaussian(), Modes(), ends).components
+        (mode,) = add_ends(target, FullGaussian(), Modes(), ends).components
         # The density falls by at most two nats there, and by more at four times that.
         scale = mode.scale()
         assert (scale**4 <= 2.0).all() and ((4.0 * scale) ** 4 > 2.0).all()
@@ -343,7 +343,7 @@ class TestMissed:
     @staticmethod
     def found(std, covered):
         """Missed modes, where the mode has a standard normal as its approximation."""
-        family = Gaussian("diag")
+        family = DiagonalGaussian()
         away = CallableTarget(lambda t: stats.norm.logpdf(t[:, 0], 0.0, std), 1)
         search = SimpleNamespace(
             family=family, target=away, settings=SimpleNamespace(seed=0, tol=0.01)

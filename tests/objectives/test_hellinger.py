@@ -6,7 +6,13 @@ from numpy.testing import assert_allclose
 from scipy.integrate import quad
 
 from skboost.approximation import Roots
-from skboost.families import Component, Gaussian, Laplace
+from skboost.families import (
+    Component,
+    DiagonalGaussian,
+    FullGaussian,
+    Laplace,
+    LowRankGaussian,
+)
 from skboost.objectives import (
     JointRoots,
     ResidualRoot,
@@ -34,7 +40,7 @@ class Quartic(Target):
         return (-np.sum(0.25 * theta**4 - 0.3 * theta, axis=1) + 3.0, 0.3 - theta**3)
 
 
-FAMILIES = [Gaussian("diag"), Gaussian("full"), Gaussian("low_rank", rank=1), Laplace()]
+FAMILIES = [DiagonalGaussian(), FullGaussian(), LowRankGaussian(rank=1), Laplace()]
 
 
 def problem_parts(family, rng, dim=2, n=64):
@@ -71,7 +77,7 @@ def test_gradient_of_all_roots(family, rng, slope):
     assert_allclose(gradient, expected, atol=2e-6)
 
 
-@pytest.mark.parametrize("family", [Gaussian("diag"), Laplace()], ids=repr)
+@pytest.mark.parametrize("family", [DiagonalGaussian(), Laplace()], ids=repr)
 def test_the_rule_integrates_the_root(family, rng):
     component = Component(family, family.from_moments([0.4], [0.3]))
     theta = component.draws(defensive_draws(family, 4096, 1, rng))

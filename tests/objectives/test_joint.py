@@ -6,7 +6,14 @@ from numpy.testing import assert_allclose
 from scipy.optimize import approx_fprime
 from scipy.stats import multivariate_normal
 
-from skboost.families import Component, Gaussian, Laplace, StudentT
+from skboost.families import (
+    Component,
+    DiagonalGaussian,
+    FullGaussian,
+    Laplace,
+    LowRankGaussian,
+    StudentT,
+)
 from skboost.objectives import FixedMixture, JointELBO, SingleELBO
 from skboost.targets import CallableTarget
 
@@ -121,7 +128,7 @@ def test_rest_takes_expectations_under_its_mixture(case, components, pooled):
 
 @pytest.mark.parametrize("light", [0.02, 0.0])
 def test_rest_keeps_draws_of_light_components_and_none_of_weight_zero(pooled, light):
-    family = Gaussian("full")
+    family = FullGaussian()
     far = [Component(family, [m, 0.0]) for m in (40.0, -40.0)]
     target = CallableTarget(lambda t: -0.5 * (t**2).sum(axis=-1), 1)
     rest = FixedMixture.of(*pooled(target, far, [light, 1.0 - light], False, n=32))
@@ -143,7 +150,7 @@ class HalfLine:
         return value, np.where(theta > 0, -1.0, 0.0)
 
 
-@pytest.mark.parametrize("family", [Gaussian("full"), Laplace()], ids=repr)
+@pytest.mark.parametrize("family", [FullGaussian(), Laplace()], ids=repr)
 def test_elbo_stays_finite_where_the_target_vanishes(family):
     base = family.base_draws(32, 1, np.random.default_rng(0))
     component = Component(family, [0.5, 0.0])
@@ -157,9 +164,9 @@ def test_elbo_stays_finite_where_the_target_vanishes(family):
 
 
 FAMILIES = [
-    Gaussian("full"),
-    Gaussian("diag"),
-    Gaussian("low_rank", 2),
+    FullGaussian(),
+    DiagonalGaussian(),
+    LowRankGaussian(2),
     Laplace(),
     StudentT("full", df=5.0),
 ]

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skboost.approximation import Mixture, PooledDraws
-from skboost.families import Component, Gaussian
+from skboost.families import Component, FullGaussian
 from skboost.objectives import (
     OBJECTIVES,
     DegenerateComponentWarning,
@@ -85,7 +85,7 @@ def test_hyperparameters_of_an_instance_are_checked():
 @pytest.fixture
 def search():
     """A context whose mixture is one Gaussian, a start there, and draws."""
-    component = Component(Gaussian("full"), np.zeros(2))
+    component = Component(FullGaussian(), np.zeros(2))
     target = CallableTarget(lambda t: -0.5 * (t**2).sum(axis=-1), 1)
     rng = np.random.default_rng(0)
     mixture = Mixture.single(component)

@@ -10,7 +10,7 @@ from scipy import stats
 from scipy.integrate import quad, trapezoid
 
 from skboost.approximation import Mixture
-from skboost.families import Gaussian, Laplace
+from skboost.families import DiagonalGaussian, Laplace
 from skboost.posterior import MixturePosterior, pack_mixtures, unpack_mixtures
 
 
@@ -184,7 +184,7 @@ def test_hellinger_is_symmetric_and_bounded(bimodal, normal_mixture):
     assert bimodal.hellinger(far, random_state=0).distance == pytest.approx(1.0)
     assert far.hellinger(bimodal, random_state=0).distance == pytest.approx(1.0)
     with pytest.raises(ValueError, match="other must have dimension 1"):
-        bimodal.hellinger(Mixture.single((Gaussian("diag"), np.zeros(4))))
+        bimodal.hellinger(Mixture.single((DiagonalGaussian(), np.zeros(4))))
 
 
 def test_importance_weights_find_the_evidence(bimodal):
@@ -334,7 +334,7 @@ def test_random_state_is_scikit_learns(posterior):
 
 
 def test_from_components():
-    family = Gaussian("diag")
+    family = DiagonalGaussian()
     parts = [(family, np.zeros(4)), (family, np.ones(4)), (family, np.ones(4))]
     posterior = MixturePosterior.from_components(parts, [0.25, 0.75, 0.0], ["x", "y"])
     np.testing.assert_allclose(posterior.mean(), [0.75, 0.75])
@@ -344,11 +344,11 @@ def test_from_components():
 
 def test_packed_components_of_equal_parameters_keep_their_families():
     params = np.array([0.5, -0.2])
-    families = (Gaussian("diag"), Laplace())
+    families = (DiagonalGaussian(), Laplace())
     mixture = Mixture(tuple((f, params) for f in families), np.array([0.4, 0.6]))
     (again,) = unpack_mixtures(*pack_mixtures([mixture]))
     found = [type(component.family) for component in again.components]
-    assert found == [Gaussian, Laplace]
+    assert found == [DiagonalGaussian, Laplace]
     theta = np.linspace(-3, 3, 7)[:, None]
     np.testing.assert_array_equal(again.log_density(theta), mixture.log_density(theta))
 

@@ -11,7 +11,7 @@ from scipy.integrate import quad, trapezoid
 from scipy.special import expit
 
 from skboost.approximation import Mixture
-from skboost.families import Gaussian, Laplace
+from skboost.families import DiagonalGaussian, FullGaussian, Laplace
 from skboost.posterior import (
     MixturePosterior,
     SampledMarginal,
@@ -67,7 +67,7 @@ def test_log_density_is_that_of_a_lognormal(bimodal):
 
 def test_log_density_of_a_simplex_is_that_of_its_first_coordinates():
     posterior = TransformedPosterior(
-        make_mixture([Gaussian("full")] * 2, 2), Constraints("simplex", 3)
+        make_mixture([FullGaussian()] * 2, 2), Constraints("simplex", 3)
     )
     n = 600
     grid = (np.arange(n) + 0.5) / n
@@ -114,7 +114,7 @@ def test_moments_of_half_lines(normal_mixture, sd, ends):
     assert_allclose(posterior.std(), truth.std(), rtol=1e-8, atol=1e-9)
 
 
-@pytest.mark.parametrize("family", [Gaussian("full"), Laplace()])
+@pytest.mark.parametrize("family", [FullGaussian(), Laplace()])
 @pytest.mark.parametrize(("centre", "sd"), [(0.3, 1e-4), (-2.0, 1.0), (1.0, 60.0)])
 def test_moments_of_the_unit_interval(family, centre, sd):
     params = family.from_moments(np.array([centre]), np.array([[sd**2]]))
@@ -171,7 +171,7 @@ def test_moments_that_do_not_exist_are_infinite():
 
 def test_covariance_of_correlated_lognormals():
     mean, covariance = np.array([0.2, -0.4]), np.array([[0.3, 0.2], [0.2, 0.4]])
-    family = Gaussian("full")
+    family = FullGaussian()
     mixture = Mixture.single((family, family.from_moments(mean, covariance)))
     posterior = TransformedPosterior(mixture, Constraints("positive", 2))
     means = np.exp(mean + 0.5 * np.diag(covariance))
@@ -202,7 +202,7 @@ def test_moments_agree_with_draws(mixed):
 def test_the_mean_of_ordered_coordinates_is_exact():
     mean, covariance = np.array([1.0, -0.5, 0.3]), np.diag([0.5, 0.2, 0.4])
     covariance[0, 1] = covariance[1, 0] = 0.2
-    family = Gaussian("full")
+    family = FullGaussian()
     posterior = TransformedPosterior(
         Mixture.single((family, family.from_moments(mean, covariance))),
         Constraints("ordered", 3),
@@ -288,7 +288,7 @@ def test_densities_of_marginals_integrate_to_one(mixed):
 
 def test_the_first_coordinate_of_a_simplex_has_a_known_marginal(normal_mixture):
     # theta_0 = 1 / (1 + exp(-(z_0 - ln 2))): a logit-normal.
-    family = Gaussian("diag")
+    family = DiagonalGaussian()
     params = family.from_moments(np.array([0.4, -1.0]), np.array([0.8, 0.3]))
     posterior = TransformedPosterior(
         Mixture.single((family, params)), Constraints("simplex", 3)
@@ -431,7 +431,7 @@ def test_what_does_not_fit_is_refused(normal_mixture):
 
 
 def test_from_components():
-    parts = [(Gaussian("diag"), params) for params in np.array([[0.0, 0], [1.0, -1]])]
+    parts = [(DiagonalGaussian(), params) for params in np.array([[0.0, 0], [1.0, -1]])]
     given = [0.25, 0.75], Constraints("unit_interval", 1), ["share"]
     posterior = TransformedPosterior.from_components(parts, *given)
     assert posterior.dim == 1

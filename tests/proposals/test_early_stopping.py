@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from skboost import boost_posterior
 from skboost.approximation import Mixture, PooledDraws
 from skboost.boosting import Settings
-from skboost.families import Component, Gaussian
+from skboost.families import Component, FullGaussian
 from skboost.objectives import (
     FixedMixture,
     JointGain,
@@ -21,7 +21,7 @@ from skboost.targets import CallableTarget
 
 from ..boosting.conftest import FAR_MODES
 
-FAMILY = Gaussian("full")
+FAMILY = FullGaussian()
 BASE = FAMILY.matched_draws(512, 1, np.random.default_rng(5))
 
 

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from skboost import boost_posterior
 from skboost.approximation import Mixture
 from skboost.boosting import Settings
-from skboost.families import Component, Gaussian
+from skboost.families import Component, DiagonalGaussian, FullGaussian, LowRankGaussian
 from skboost.proposals import natural_gaussian, skew_direction, split_component
 from skboost.proposals._first import _best_of_short_searches, _groups
 from skboost.proposals._greedy import _starts_at
@@ -49,7 +49,7 @@ class Skewed:
         return np.zeros(len(theta)), score
 
 
-FAMILY = Gaussian("diag")
+FAMILY = DiagonalGaussian()
 STANDARD = FAMILY.from_moments(np.zeros(2), np.ones(2))
 
 
@@ -61,7 +61,7 @@ def test_a_shift_is_no_skewness():
 
 
 def test_halves_share_the_weight_and_lie_a_standard_deviation_apart():
-    family, variance = Gaussian("full"), np.array([4.0, 0.5])
+    family, variance = FullGaussian(), np.array([4.0, 0.5])
     light = family.from_moments(np.full(2, 5.0), np.eye(2))
     heavy = family.from_moments(np.zeros(2), np.diag(variance))
     mixture = Mixture(((family, light), (family, heavy)), np.array([0.3, 0.7]))
@@ -121,7 +121,7 @@ def test_modes_of_the_starts_get_components_of_the_family(structure, apart):
 
     starts = apart * np.array([[-1.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
     settings = {"x0": starts, "max_iter": 1, "n_draws": 64, "random_state": 0}
-    family = Gaussian(structure, rank=1) if structure == "low_rank" else Gaussian()
+    family = LowRankGaussian(1) if structure == "low_rank" else FullGaussian()
     mixture = boost_posterior(two_modes, 3, family=family, **settings).posterior.mixture
     assert mixture.n_components == 2
     found = {component.family.full_covariance for component in mixture.components}

@@ -10,7 +10,14 @@ from skboost import boost_posterior
 from skboost._solver import ascend
 from skboost.approximation import Mixture
 from skboost.boosting import Settings
-from skboost.families import Component, Gaussian, LowRankGaussian, StudentT
+from skboost.families import (
+    Component,
+    DiagonalGaussian,
+    FullGaussian,
+    Gaussian,
+    LowRankGaussian,
+    StudentT,
+)
 from skboost.modes import diagonal_curvature, inverse_curvature, wide_directions
 from skboost.proposals import fit_low_rank, widest
 from skboost.targets import CallableTarget
@@ -41,7 +48,7 @@ class Spiked:
 
     @property
     def diagonal(self):
-        family = Gaussian("diag")
+        family = DiagonalGaussian()
         return Component(family, family.from_moments(self.mean, self.scale**2))
 
     @property
@@ -77,10 +84,10 @@ class Spiked:
 @pytest.mark.parametrize("covariance", ["diag", "low_rank", "full"])
 def test_whitening_is_a_root_of_the_covariance(covariance, rng):
     family = Gaussian(covariance)
-    params = rng.standard_normal(family.n_params(7))
-    whitening = Component(family, params).whitening()
+    component = Component(family, rng.standard_normal(family.n_params(7)))
+    whitening = component.whitening()
     root = whitening.lift(np.eye(7))
-    assert_allclose(root.T @ root, family.moments(params)[1], rtol=1e-10, atol=1e-12)
+    assert_allclose(root.T @ root, component.moments()[1], rtol=1e-10, atol=1e-12)
     rows, other = rng.standard_normal((2, 3, 7))
     assert_allclose(whitening.whiten(whitening.lift(rows)), rows, rtol=1e-8)
     # Gradients go the other way: an adjoint.
@@ -101,7 +108,7 @@ def test_a_flat_direction_gets_no_width_beyond_what_has_a_cholesky_factor():
         lambda theta: -precision * theta,
         True,
     )
-    found = inverse_curvature(target, np.zeros(2), Gaussian("full"))
+    found = inverse_curvature(target, np.zeros(2), FullGaussian())
     assert_allclose(np.diag(found), [1e-10, 100.0], rtol=1e-6)
 
 
@@ -120,7 +127,7 @@ def test_diagonal_curvature_of_coupled_coordinates(rng):
 
 def test_wide_directions_are_the_smallest_eigenvalues(rng):
     gaussian = Spiked(120, n_strong=4)
-    family = Gaussian("diag")
+    family = DiagonalGaussian()
     params = family.from_moments(gaussian.mean, gaussian.scale**2)
     whitening = Component(family, params).whitening()
     points = gaussian.mean + 0.1 * rng.standard_normal((3, 120))
@@ -135,10 +142,10 @@ def test_wide_directions_are_the_smallest_eigenvalues(rng):
 
 @pytest.mark.parametrize("rank", [2, 7])
 def test_other_ranks_keep_marginal_variances(rank, rng):
-    params = rng.standard_normal(Gaussian("low_rank", 4).n_params(30))
-    family = Gaussian("low_rank", rank)
+    params = rng.standard_normal(LowRankGaussian(4).n_params(30))
+    family = LowRankGaussian(rank)
     found = family.convert(params, 30)
-    mean, covariance = Gaussian("low_rank", 4).moments(params)
+    mean, covariance = LowRankGaussian(4).moments(params)
     mean_found, covariance_found = family.moments(found)
     assert_allclose(mean_found, mean)
     assert_allclose(np.diagonal(covariance_found), np.diagonal(covariance))
@@ -147,13 +154,14 @@ def test_other_ranks_keep_marginal_variances(rank, rng):
 
 
 def test_the_widest_rank_is_that_of_the_components():
-    one, other = Gaussian("low_rank", 2), Gaussian("low_rank", 3)
+    one, other = LowRankGaussian(2), LowRankGaussian(3)
     components = [(family, np.zeros(family.n_params(9))) for family in (one, other)]
     mixture = Mixture(tuple(components), np.array([0.5, 0.5]))
-    assert widest(Gaussian("low_rank"), mixture).rank == 3
-    assert widest(Gaussian("low_rank", 1), mixture).rank == 1
-    assert Gaussian("low_rank").with_rank().rank == 10
-    assert Gaussian("full").with_rank().rank is None
+    assert widest(LowRankGaussian(), mixture).rank == 3
+    assert widest(LowRankGaussian(1), mixture).rank == 1
+    assert LowRankGaussian().with_rank().rank == 10
+    full = FullGaussian()
+    assert full.with_rank() is full
 
 
 # --- growth

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from scipy.optimize import approx_fprime
 
 from skboost.approximation import Mixture
-from skboost.families import Gaussian
+from skboost.families import DiagonalGaussian
 from skboost.surrogates import (
     Evaluations,
     fit_surrogate,
@@ -121,7 +121,7 @@ def test_points_far_from_what_is_known_are_asked_for_first():
 
 def test_wider_draws_are_weighted_as_draws_of_the_mixture():
     normal = CallableTarget(lambda t: -0.5 * (t**2).sum(axis=1), 3, vectorized=True)
-    mixture = Mixture.single((Gaussian("diag"), np.repeat([0.0, np.log(0.8)], 3)))
+    mixture = Mixture.single((DiagonalGaussian(), np.repeat([0.0, np.log(0.8)], 3)))
     rng = np.random.default_rng(0)
     fresh, found, pairs = judged_draws(normal, mixture, 4000, True, rng)
     assert len(found.points) == sum(n for _, n in pairs) == 4000

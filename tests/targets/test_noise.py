@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse, stats
 
 from skboost.approximation import Mixture
-from skboost.families import Gaussian
+from skboost.families import FullGaussian
 from skboost.targets import (
     DispersionPrior,
     KnownScale,
@@ -232,7 +232,7 @@ def test_the_fixed_rule_for_a_normal_variable(width):
 
 
 def test_one_gaussian_as_prior_is_exact():
-    family = Gaussian("full")
+    family = FullGaussian()
     target = make_target(T4)
     root = 0.3 * np.random.default_rng(8).normal(size=(target.dim, target.dim))
     prior = Mixture.single(
@@ -250,7 +250,7 @@ def test_one_gaussian_as_prior_is_exact():
 
 
 def test_several_components_as_prior_are_met_by_draws():
-    family, target = Gaussian("full"), make_target(NormalNoise())
+    family, target = FullGaussian(), make_target(NormalNoise())
     params = family.from_moments(np.zeros(5), np.eye(5))
     two = Mixture(((family, params), (family, params)), np.array([0.5, 0.5]))
     assert not updated_target(target, two).exact_gaussian

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 
 from skboost.approximation import Estimate, Mixture
 from skboost.boosting import Settings
-from skboost.families import Gaussian
+from skboost.families import DiagonalGaussian
 from skboost.posterior._distances import BeyondWarp
 from skboost.targets import Budget, BudgetSpent, CallableTarget
 from skboost.transforms import Warp
@@ -71,7 +71,7 @@ def rotation(dim, seed=0):
 
 
 def sample(target, mean, factor, n=4096):
-    base = Gaussian("diag").matched_draws(n, target.dim, np.random.default_rng(3))
+    base = DiagonalGaussian().matched_draws(n, target.dim, np.random.default_rng(3))
     _, score = target.value_and_score(mean + base @ factor.T)
     return ScoredDraws(base, score @ factor + base)
 
@@ -264,7 +264,7 @@ def test_density_through_a_warp_integrates_to_one():
     x = np.linspace(-16.0, 16.0, 321)
     y = np.linspace(-14.0, 30.0, 441)
     grid = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
-    normal = Mixture.single((Gaussian("diag"), np.zeros(4)))
+    normal = Mixture.single((DiagonalGaussian(), np.zeros(4)))
     beyond = BeyondWarp(normal, warp)
     density = np.exp(beyond.log_density(grid))
     assert beyond.log_density(np.array([[1e200, -1e200]])) == -np.inf
