@@ -41,7 +41,8 @@ def report(model):
 
 def states(model):
     """Names of fitted attributes."""
-    return {name for name in vars(model) if name[-1] == "_" != name[0]}
+    names = (name for name in dir(model) if name[-1] == "_" != name[0])
+    return {name for name in names if hasattr(model, name)}
 
 
 # --- attributes
