@@ -7,15 +7,15 @@ from types import SimpleNamespace
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from skboost.families import Gaussian
+from skboost.families import DiagonalGaussian, FullGaussian
 from skboost.fitting import warn_unfinished
 
 
-def fit(ended_by="max_iter", remaining=9.0, family="full", n_iter=3, **more):
+def fit(ended_by="max_iter", remaining=9.0, family=FullGaussian, n_iter=3, **more):
     """What a warning asks of a fit."""
     info = SimpleNamespace(cut_short=more.get("cut_short"), improper="")
     last = SimpleNamespace(cut_short=False, improper=more.get("improper"))
-    component = SimpleNamespace(family=Gaussian(family))
+    component = SimpleNamespace(family=family())
     return SimpleNamespace(
         run=SimpleNamespace(
             end=SimpleNamespace(by=ended_by), history=[info, last], n_iter=n_iter
@@ -50,10 +50,10 @@ def test_advice_is_about_what_ended_the_run(ended_by, advice):
     known = {"n_draws", "family"}
     (message,) = said(fit(ended_by), known)
     assert f"For less, {advice}" in message and "family" not in message
-    (diagonal,) = said(fit(ended_by, family="diag"), known)
+    (diagonal,) = said(fit(ended_by, family=DiagonalGaussian), known)
     assert diagonal == f"{message[:-1]}, or use family='gaussian-full'."
     # Hierarchical regressions have neither parameter.
-    (without,) = said(fit(ended_by, family="diag"), ())
+    (without,) = said(fit(ended_by, family=DiagonalGaussian), ())
     assert not known & set(re.split(r"\W+", without))
 
 
