@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from skboost._parallel import row_blocks
-from skboost.families._moments import linear_moments, open_unit_cube
+from skboost.families._moments import open_unit_cube
 
 
 class VariationalFamily(BaseEstimator):
@@ -362,43 +362,6 @@ class VariationalFamily(BaseEstimator):
         ndarray of shape (n_params,)
         """
         raise self._lacks("pull_move")
-
-    def linear_moments(self, params, X):
-        """Moments of linear combinations of the parameter.
-
-        Parameters
-        ----------
-        params : ndarray of shape (n_params,)
-        X : ndarray or CSR matrix of shape (n, dim)
-
-        Returns
-        -------
-        mean, std : ndarray of shape (n,)
-            Mean and standard deviation of ``x_n . theta``.
-        """
-        return linear_moments(X, self.mean(params), self.std(params) ** 2, None)
-
-    def marginal(self, params, indices):
-        """Parameters of the marginal on several coordinates, in the same family.
-
-        Parameters
-        ----------
-        params : ndarray of shape (n_params,)
-        indices : list of int of length m
-
-        Returns
-        -------
-        ndarray of shape (n_params(m),)
-
-        Raises
-        ------
-        ValueError
-            If the family does not know them.
-        """
-        raise ValueError(
-            "the family must know its marginals of several coordinates, as kind='pair' "
-            f"needs; got {self!r}, which does not. Use kind='density'."
-        )
 
     def mean_exponential(self, params, i, power):
         """``E exp(power theta_i)`` for coordinate `i`, from fixed draws by default.

@@ -159,19 +159,11 @@ class Component:
         _, variance, factor = self.spread()
         return whitening_by(variance, factor)
 
-    def linear_moments(self, X):
-        """Mean and standard deviation, shape (n,), of ``x_n @ theta``."""
-        return self.family.linear_moments(self.params, X)
-
     def mean_exponential(self, i, power):
         """``E exp(power theta_i)``; inf where the tails are too heavy."""
         return self.family.mean_exponential(self.params, i, power)
 
     # --- marginals
-
-    def marginal(self, indices):
-        """The component that is its marginal on several coordinates."""
-        return self.with_params(self.family.marginal(self.params, indices))
 
     def marginal_cdf(self, i, x):
         """Distribution function of coordinate `i` at `x` (n,)."""

@@ -55,9 +55,6 @@ class LocationScale:
         mean, _, variance = checked_moments(mean, covariance)
         return np.concatenate([mean, 0.5 * np.log(variance / self.unit_variance)])
 
-    def marginal(self, params, indices):
-        return params.reshape(2, -1)[:, indices].ravel()
-
     def widen(self, params, width):
         dim = self.dim_of(params)
         return params + np.append(np.zeros(dim), np.broadcast_to(np.log(width), dim))

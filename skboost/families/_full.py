@@ -176,10 +176,6 @@ class FullGaussian(GaussianFamily):
                 "identity, or pass variances of shape (dim,)."
             ) from error
 
-    def marginal(self, params, indices):
-        mean, _, factor = self.structure(params)
-        return _packed(mean[indices], _triangular(factor[indices]))
-
     def widen(self, params, width):
         dim = self.dim_of(params)
         width = np.broadcast_to(width, dim)

@@ -7,7 +7,7 @@ from scipy.special import ndtr, ndtri
 
 from skboost.families._base import VariationalFamily
 from skboost.families._component import Component
-from skboost.families._moments import linear_moments, symmetric, whitened
+from skboost.families._moments import symmetric, whitened
 
 
 class GaussianFamily(VariationalFamily):
@@ -48,9 +48,6 @@ class GaussianFamily(VariationalFamily):
         if variance is not None:
             covariance[np.diag_indices_from(covariance)] += variance
         return mean, covariance
-
-    def linear_moments(self, params, X):
-        return linear_moments(X, *self.structure(params))
 
     def root_product(self, a, b):
         return Component(self, self.root_params(a, b))

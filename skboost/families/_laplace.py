@@ -359,9 +359,6 @@ class LaplaceProduct(VariationalFamily):
         shift = np.tile(mean - self.mean(params), 4)
         return np.where(self.scale_mask(len(mean)), params, params + shift)
 
-    def marginal(self, params, indices):
-        return params.reshape(4, -1)[:, indices].ravel()
-
     def marginal_cdf(self, params, i, x):
         return self._pieces(params, i).cdf(x)
 

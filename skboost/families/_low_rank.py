@@ -266,10 +266,6 @@ class LowRankGaussian(GaussianFamily):
         log_scale = np.log(scale) + 0.5 * np.log(rest)
         return _packed(mean, log_scale, scale[:, None] * factor)
 
-    def marginal(self, params, indices):
-        mean, log_scale, factor = self.split(params)
-        return _packed(mean[indices], log_scale[indices], narrowed(factor[indices]))
-
     def widen(self, params, width):
         mean, log_scale, factor = self.split(params)
         width = np.broadcast_to(width, mean.shape)

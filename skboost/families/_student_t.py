@@ -123,9 +123,6 @@ class StudentT(VariationalFamily):
     def spread(self, params):
         return self.gaussian.structure(params)
 
-    def marginal(self, params, indices):
-        return self.gaussian.marginal(params, indices)
-
     def widen(self, params, width):
         return self.gaussian.widen(params, width)
 
@@ -218,18 +215,6 @@ class StudentT(VariationalFamily):
         mask = self.scale_mask(dim)
         common = (sqrt(1 + dim / nu) - 1.0) * x[mask].mean()
         return (x + common * mask) * sqrt((nu + dim + 2) / (nu + dim))
-
-    def linear_moments(self, params, X):
-        """Mean and standard deviation of ``x_n @ theta``.
-
-        They are infinite or nan as those of theta are.
-        """
-        location, scale = self.gaussian.linear_moments(params, X)
-        mean = location if self._nu > 1 else np.full(location.shape, np.nan)
-        if self._nu > 2:
-            return mean, sqrt(self._variance) * scale
-        # A row of zeros has no spread to be infinite.
-        return mean, np.where(scale > 0, np.inf, 0.0)
 
     def _standardised(self, params, i, x):
         scale = self.scale(params)[i]

@@ -125,15 +125,6 @@ def test_marginals_are_scipys(family, component):
         assert_allclose(found, exact.logpdf(x), rtol=1e-9)
 
 
-def test_linear_combinations(family, component, rng):
-    params, X = component(family, 3), rng.standard_normal((6, 3))
-    X[0] = 0
-    mean, std = family.linear_moments(params, X)
-    assert np.isnan(mean).all() == (family.df <= 1)
-    assert np.isinf(std[1:]).all() == (family.df <= 2)
-    assert std[0] == 0
-
-
 def test_variants():
     family = StudentT("diag")
     assert family.variants() == (family,)

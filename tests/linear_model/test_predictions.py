@@ -12,7 +12,7 @@ from skboost import BoostedBayesianLogisticRegression
 from skboost.approximation import Mixture
 from skboost.families import Component, Gaussian, LaplaceProduct, LowRankGaussian
 from skboost.linear_model._class_predictive import class_predictive, contrasts_part
-from skboost.linear_model._predictive import plain_rows
+from skboost.linear_model._predictive import mixture_parts, plain_rows
 from skboost.targets import class_contrasts
 
 N_DRAWS = 200_000
@@ -91,7 +91,7 @@ def test_answers_of_a_gaussian_mixture_are_exact(data, of_row, integrand):
     for scale in (1e-3, 1.0, 30.0):
         row = scale * np.array([[1.0, -2.0, 0.5]])
         X = np.append(row, [[1.0]], axis=1)
-        moments = [component.linear_moments(X) for component in mixture.components]
+        moments = [part.moments(X) for part in mixture_parts(mixture)[1]]
         parts = [
             quad(lambda z, m=m, s=s: integrand(m + s * z) * norm.pdf(z), -40, 40,
                  points=[-m / s], epsabs=1e-12, limit=500)[0]
