@@ -251,7 +251,7 @@ def log_evidence(name):
     density, dim, start, _ = DENSITIES[name]
     fit = boost_posterior(
         density, dim, x0=numpy.full(dim, start), vectorized=True, random_state=0,
-        tol=1e-2, skew=None,
+        tol=1e-2, orbit=None,
     )  # fmt: skip
     mixture, n = fit.posterior.mixture, 100_000
     shares = {1.0: 0.5, 1.3: 0.25, 2.0: 0.15, 4.0: 0.1}
@@ -273,7 +273,7 @@ def ours(name, seed, values):
     counted = Counted(density, values)
     result, seconds, _ = timed(
         boost_posterior, counted, dim, x0=numpy.full(dim, start), random_state=seed,
-        vectorized=True, surrogate="auto", skew="auto",
+        vectorized=True, surrogate="auto", orbit="auto",
     )  # fmt: skip
     theta = result.posterior.sample(20_000, random_state=5)
     elbo = float(numpy.mean(density(theta) - result.posterior.log_density(theta)))

@@ -37,7 +37,7 @@ HALVES = {
 # Said, since linear regression learns its scale by default.
 FIXED = {"classification": 1.0, "regression": "auto"}
 OURS = {
-    "one Gaussian": {"max_iter": 1, "skew": None},
+    "one Gaussian": {"max_iter": 1, "orbit": None},
     "fixed": {},
     "learn": {"prior_scale": "learn"},
 }

@@ -47,7 +47,7 @@ STEP_SIZES = {
     "adaptive, published": PUBLISHED,
     "adaptive": "adaptive",
 }
-SETTINGS = {"max_iter": MAX_ITER, "tol": 0.01, "skew": None}
+SETTINGS = {"max_iter": MAX_ITER, "tol": 0.01, "orbit": None}
 
 
 class Clock:

@@ -94,7 +94,7 @@ def boost_posterior(
     max_components=None,
     n_draws=512,
     calibrate=None,
-    skew="auto",
+    orbit="auto",
 ):
     """Approximate any posterior by a mixture, from its unnormalised log density.
 
@@ -171,10 +171,10 @@ def boost_posterior(
         is evaluated, judge it and refine the next surrogate. An iteration is such a
         round. Without a gradient values alone do; the climb to the mode then takes
         differences. All that is reported comes from true values at fresh draws.
-        ``skew="auto"`` skews by the surrogate; `calibrate` and `warp` have to be None.
-        See :doc:`/user_guide/dear_densities`.
+        Orbits are those of the surrogate, of four images at most; `calibrate` and
+        `warp` have to be None. See :doc:`/user_guide/dear_densities`.
     random_state, max_iter, tol, max_time, family, objective, step_size, corrective, \
-    refine, stopping, max_components, n_draws, calibrate, skew
+    refine, stopping, max_components, n_draws, calibrate, orbit
         As in `BoostedBayesianLogisticRegression`, with the same defaults.
 
     Returns
@@ -222,7 +222,7 @@ def boost_posterior(
         "max_iter": max_iter, "tol": tol, "max_time": max_time, "family": family,
         "objective": objective, "step_size": step_size, "corrective": corrective,
         "refine": refine, "stopping": stopping, "max_components": max_components,
-        "n_draws": n_draws, "calibrate": calibrate, "skew": skew, "warp": warp,
+        "n_draws": n_draws, "calibrate": calibrate, "orbit": orbit, "warp": warp,
         "surrogate": surrogate, "dim": dim, "x0": x0, "constraints": constraints,
         "names": names, "temperature": temperature, "failures": failures,
         "random_state": random_state,
@@ -253,7 +253,7 @@ def boost_posterior(
         warn_of_wrong_gradient(target, probe, 5, constraints.forward)
     limits = make_limits(params, max_evaluations or float("inf"))
     told = {"names": names, "constraints": constraints}
-    options = Options(engine, limits, None, warp, calibrate, skew, **told)
+    options = Options(engine, limits, None, warp, calibrate, orbit, **told)
     try:
         fit = boost(target, options, observer)
     except RunInterrupted as error:
@@ -281,8 +281,8 @@ def _engine(target, params, starts, seed, box):
                 f"{name}={params[name]!r}. Pass that, or surrogate=None where many "
                 "evaluations are affordable."
             )
-    # Skewing is part of every round.
-    return SurrogateBoosting.of(engine, skews=params["skew"] is not None)
+    # Reweighting is part of every round.
+    return SurrogateBoosting.of(engine, orbit=params["orbit"])
 
 
 def _warn_of_failures(target, failures):

@@ -12,6 +12,7 @@ MOVED = {
     "skboost.strategies.",
     "n_restarts": "Leave it out: two starts are searched for each component, and other "
     "numbers change next to nothing.",
+    "skew": "Use orbit='auto', an order such as orbit=64, or orbit=None.",
 }
 
 # Of regressions, until 0.2.0.

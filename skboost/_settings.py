@@ -36,10 +36,11 @@ class Settings:
     refine: bool = True
     n_jobs: int | None = None
     exact: bool = False
-    # Nats that may remain under tol="auto", after skewing where that follows; None
+    # Nats that may remain under tol="auto", after orbits where they follow; None
     # where only gains end a run.
     allowed_kl: float | None = None
-    skews: bool = False
+    # Images of a point at most; one without orbits.
+    max_order: int = 1
 
     # --- mechanisms of the search
 

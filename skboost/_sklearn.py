@@ -14,6 +14,7 @@ from sklearn.model_selection._search import (
 from sklearn.utils._param_validation import (
     HasMethods,
     Interval,
+    Options,
     StrOptions,
     validate_params,
 )

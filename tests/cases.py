@@ -108,7 +108,7 @@ TABLE = np.random.default_rng(2).standard_normal((10, 2)) @ [[1, 2, 0, 1], [0, 1
 FLAT = {
     "two classes": Case(BoostedBayesianLogisticRegression(**GLM), X, _Y["labels"]),
     "three classes": Case(
-        BoostedBayesianLogisticRegression(skew=None, **GLM), X, _Y["classes"]
+        BoostedBayesianLogisticRegression(orbit=None, **GLM), X, _Y["classes"]
     ),
     "normal": Case(
         BoostedBayesianLinearRegression(prior_scale=1.0, **GLM), X, _Y["real"]
@@ -120,7 +120,7 @@ FLAT = {
     ),
     "poisson": Case(BoostedBayesianPoissonRegression(**GLM), X, _Y["counts"], OFFSET),
     "negative binomial": Case(
-        BoostedBayesianPoissonRegression(skew=None, **NEGATIVE, **GLM),
+        BoostedBayesianPoissonRegression(orbit=None, **NEGATIVE, **GLM),
         X, _Y["counts"], EXPOSURE,
     ),
 }  # fmt: skip

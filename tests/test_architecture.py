@@ -24,7 +24,7 @@ FLOORS = {
             "_random _parallel _renamed _math _rows _entries _budget _version",
             "_pickles _row_blocks _settings _solver families frank_wolfe transforms",
             "approximation targets",
-            "calibration objectives modes conjugate hierarchy warps surrogates",
+            "calibration orbits objectives modes conjugate hierarchy warps surrogates",
             "posterior proposals svi",
             "boosting online serving",
             "fitting _starting_points _sklearn",

@@ -33,7 +33,7 @@ SECONDS = {
 
 # Every way through the estimators in few iterations, and in the slow suite the defaults
 # of those and several other settings at once.
-FEW = {"max_iter": 1, "n_draws": 64, "skew": None}
+FEW = {"max_iter": 1, "n_draws": 64, "orbit": None}
 # Answers of a mixture may depend on what those of one component do not.
 OF_MIXTURES = {
     "check_dict_unchanged",

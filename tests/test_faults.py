@@ -104,7 +104,7 @@ def test_failing_at_every_start_is_an_error_that_names_x0(failures, objective):
         boost(lambda t: np.zeros(3), 2, failures=failures, vectorized=False)
     # One good start is enough.
     density = fails_right_of(8.0, divides_by_zero)
-    starts, settings = [[9.0, 0.0], [1.0, 1.0]], {"n_draws": 128, "skew": None}
+    starts, settings = [[9.0, 0.0], [1.0, 1.0]], {"n_draws": 128, "orbit": None}
     result = boost(**density, dim=2, x0=starts, **settings)
     assert result.elbo == pytest.approx(np.log(2 * np.pi), abs=1e-2)
 

@@ -77,8 +77,8 @@ def test_the_result_holds_what_the_page_says():
     assert "max_iter=3" in result.message
     assert f"n_components={result.posterior.n_components}" in repr(result)
     z = np.linspace(-5, 5, 11)[:, None]
-    # Stages are those before skewing.
-    assert result.skewing.applied
+    # Stages are those without orbits.
+    assert result.orbiting.applied
     assert_allclose(
         result.stages[-1].log_density(z), result.posterior.mixture.log_density(z)
     )
@@ -107,7 +107,7 @@ def test_the_seed_decides():
 @pytest.mark.parametrize("vectorized", [None, True, False])
 @pytest.mark.parametrize("gradient", [None, correlated_gradient])
 def test_ways_to_give_the_density_agree(vectorized, gradient):
-    settings = {"max_iter": 1, "n_draws": 16, "skew": None}
+    settings = {"max_iter": 1, "n_draws": 16, "orbit": None}
     result = boost(vectorized=vectorized, gradient=gradient, **settings)
     expected = boost(**settings)
     assert_allclose(result.posterior.mean(), expected.posterior.mean(), rtol=1e-6)
@@ -134,7 +134,7 @@ def test_a_prior_stands_beside_a_likelihood():
     ids=["point", "points", "box", "mixed box"],
 )
 def test_starts(x0):
-    result = boost(two_modes, 1, x0=x0, max_iter=2, skew=None)
+    result = boost(two_modes, 1, x0=x0, max_iter=2, orbit=None)
     near = np.abs(result.posterior.mixture.component_means()[:, 0])
     assert np.abs(near - 2.0).min() < 0.5
 
@@ -168,7 +168,7 @@ def half_line(theta):
 
 def test_an_unfinished_run_warns_where_it_was_called():
     with pytest.warns(ConvergenceWarning, match="For less, raise max_iter.") as caught:
-        boost_posterior(half_line, 1, x0=[1.0], max_iter=1, random_state=0)
+        boost_posterior(half_line, 1, x0=[1.0], max_iter=1, orbit=None, random_state=0)
     assert caught[0].filename == __file__
 
 

@@ -50,7 +50,7 @@ OPTIONS = {"vectorized": True, "surrogate": "auto", "random_state": 0}
 @pytest.fixture(scope="module")
 def bent():
     density = Counted(banana)
-    result = boost_posterior(density, 2, gradient=gradient, skew="auto", **OPTIONS)
+    result = boost_posterior(density, 2, gradient=gradient, orbit="auto", **OPTIONS)
     return density, result
 
 

@@ -77,7 +77,7 @@ def test_a_banana_is_one_warped_gaussian(bent):
     # The family holds the posterior, and the run stops within tol of it.
     assert BANANA_LOG_Z - value < TOL + 3 * error
     assert abs(bent.elbo - value) < 3 * np.hypot(error, bent.elbo_se)
-    single = boost(banana, 2, warp=None, skew=None, max_iter=1)
+    single = boost(banana, 2, warp=None, orbit=None, max_iter=1)
     gain = bent.elbo - single.elbo
     assert abs(bent.warp.gain - gain) < TOL + 3 * np.hypot(
         bent.warp.gain_se, single.elbo_se

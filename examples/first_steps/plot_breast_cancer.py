@@ -106,11 +106,11 @@ print(
 
 # %%
 # With a number for ``tol`` every further iteration adds a component for as long as that
-# gains more; here without skewing, to see what components alone can do. All numbers are
+# gains more; here without orbits, to see what components alone can do. All numbers are
 # in nats, from draws that were not used in fitting; the user guide explains them
 # (:doc:`/user_guide/quality`).
 
-longer = clone(classifier).set_params(tol=0.01, skew=None)
+longer = clone(classifier).set_params(tol=0.01, orbit=None)
 longer.fit(model[:-1].transform(X_train), y_train)
 print(f"\n{'iteration':>9s}{'components':>12s}{'ELBO':>18s}{'gain':>19s}", end="")
 print(f"{'remaining KL':>16s}")

@@ -133,7 +133,7 @@ print(
     f"\n{'banana':16s}{'KL (nats)':>10s}{'sd of x':>9s}{'sd of y':>9s}{'seconds':>9s}"
 )
 for name, settings in {
-    "one Gaussian": {"max_iter": 1, "skew": None},
+    "one Gaussian": {"max_iter": 1, "orbit": None},
     "skboost": {},
 }.items():
     began = time.process_time()

@@ -43,7 +43,7 @@ def log_density(theta, df=3.0):
 
 results = {
     str(method): boost_posterior(
-        log_density, 3, calibrate=method, max_iter=2, skew=None, random_state=0
+        log_density, 3, calibrate=method, max_iter=2, orbit=None, random_state=0
     )
     for method in (None, "auto", "moments")
 }
@@ -89,7 +89,7 @@ X = rng.standard_normal((80, 60))
 y = rng.random(80) < 1 / (1 + np.exp(-X @ rng.standard_normal(60)))
 fits = {
     name: BoostedBayesianLogisticRegression(
-        fit_intercept=False, max_iter=1, calibrate=name, skew=None, random_state=0
+        fit_intercept=False, max_iter=1, calibrate=name, orbit=None, random_state=0
     ).fit(X, y)
     for name in (None, "moments")
 }

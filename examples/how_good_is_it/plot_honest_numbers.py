@@ -54,7 +54,7 @@ warnings.simplefilter("ignore", UserWarning)
 objectives = {"kl": "kl", "relbo": ResidualGain(early_stopping=False)}
 fits = {
     name: boost_posterior(
-        banana, 2, objective=objective, max_iter=12, tol=0.0, skew=None, random_state=0
+        banana, 2, objective=objective, max_iter=12, tol=0.0, orbit=None, random_state=0
     )
     for name, objective in objectives.items()
 }

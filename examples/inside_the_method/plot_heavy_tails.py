@@ -86,7 +86,7 @@ for target, (log_density, dim, n_iter, points, weights) in targets.items():
             dim,
             max_iter=n_iter,
             tol=0.0,
-            skew=None,
+            orbit=None,
             random_state=0,
             **options,
         )

@@ -46,7 +46,7 @@ def divergence(posterior):
 
 
 result = boost_posterior(
-    log_density, dim=2, max_iter=8, tol=1e-3, skew=None, random_state=0
+    log_density, dim=2, max_iter=8, tol=1e-3, orbit=None, random_state=0
 )
 kl = [divergence(stage) for stage in result.stages]
 for stage, left in zip(result.stages, kl, strict=True):

@@ -1,5 +1,5 @@
 """
-One Gaussian, skewed, boosted
+One Gaussian, orbits, boosted
 =============================
 
 Three approximations of the same posteriors, each with its Kullback-Leibler divergence
@@ -37,14 +37,14 @@ def bent(theta):
 # %%
 # Three ways
 # ----------
-# The first is ordinary variational inference. The second skews the same Gaussian, by
-# moving draws to the more probable of some images (``skew="auto"``). The third, the
-# default, adds components while they are worth it, and skews them at the end.
+# The first is ordinary variational inference. The second reweights the same Gaussian,
+# by moving draws to the more probable of some images (``orbit="auto"``). The third,
+# the default, adds components while they are worth it, and reweights them at the end.
 
 ways = {
-    "one Gaussian": {"max_iter": 1, "skew": None},
-    "skewed": {"max_iter": 1},
-    "boosted and skewed": {},
+    "one Gaussian": {"max_iter": 1, "orbit": None},
+    "with orbits": {"max_iter": 1},
+    "boosted, with orbits": {},
 }
 places = {
     "few rows": (few_rows, np.linspace(-4, 12, 161), np.linspace(-6, 10, 161)),
@@ -80,8 +80,8 @@ for row, (name, (log_density, x, y)) in zip(axes, places.items(), strict=True):
     row[0].set_ylabel(name)
 
 # %%
-# Grey is the truth, lines are the approximation. On the skewed posterior skewing
-# removes most of what one Gaussian lacks, for some thousand evaluations and no further
-# component. On the bent one skewing alone helps little, and components are needed.
+# Grey is the truth, lines are the approximation. On the skewed posterior orbits
+# find most of what one Gaussian lacks, for some thousand evaluations and no further
+# component. On the bent one orbits alone help little, and components are needed.
 # Boosting ends when no more remains than a Gaussian fitted to 1,000 exact draws would
 # leave: sooner on the first than on the second.

@@ -67,7 +67,7 @@ algorithms = {
 }
 correctives = ["none", "away", "pairwise", "fully-corrective"]
 
-plain = boost_posterior(log_density, dim=1, max_iter=1, skew=None, random_state=0)
+plain = boost_posterior(log_density, dim=1, max_iter=1, orbit=None, random_state=0)
 with warnings.catch_warnings():
     # The residual ELBO has no maximum where the mixture's tails are too light, and a
     # DegenerateComponentWarning says when its search ran off. Here it is expected.
@@ -79,7 +79,7 @@ with warnings.catch_warnings():
             corrective=corrective,
             max_iter=10,
             tol=1e-4,
-            skew=None,
+            orbit=None,
             random_state=0,
             **settings,
         )

@@ -45,7 +45,7 @@ def log_density(theta):
 
 # A single component is meant to be too simple here.
 warnings.simplefilter("ignore", UserWarning)
-settings = {"family": "gaussian-diag", "skew": None, "random_state": 0}
+settings = {"family": "gaussian-diag", "orbit": None, "random_state": 0}
 plain = {
     objective: boost_posterior(
         log_density, 2, objective=objective, max_iter=1, **settings

@@ -91,7 +91,7 @@ forms = {"centred": centred, "non-centred": non_centred}
 results = {}
 for form, log_density in forms.items():
     letters = schools if form == "centred" else [f"z {s}" for s in schools]
-    plain = {"max_iter": 1, "skew": None}
+    plain = {"max_iter": 1, "orbit": None}
     for label, settings in (("plain VI", plain), ("boosted", {})):
         results[form, label] = boost_posterior(
             log_density,

@@ -55,7 +55,7 @@ def log_density(theta):
 
 names = ["mean effect", "log scale"]
 plain = boost_posterior(
-    log_density, dim=2, names=names, max_iter=1, skew=None, random_state=0
+    log_density, dim=2, names=names, max_iter=1, orbit=None, random_state=0
 )
 boosted = boost_posterior(log_density, dim=2, names=names, random_state=0)
 

@@ -76,8 +76,8 @@ def fits(log_density, dim):
     """One Gaussian, ten Gaussians, and boosting behind a warp."""
     call = {"dim": dim, "random_state": 0}
     return {
-        "one Gaussian": boost_posterior(log_density, max_iter=1, skew=None, **call),
-        "ten Gaussians": boost_posterior(log_density, tol=1e-3, skew=None, **call),
+        "one Gaussian": boost_posterior(log_density, max_iter=1, orbit=None, **call),
+        "ten Gaussians": boost_posterior(log_density, tol=1e-3, orbit=None, **call),
         "warped": boost_posterior(log_density, warp="auto", **call),
     }
 

@@ -74,7 +74,7 @@ for name, options in runs.items():
             max_iter=2,
             tol=0.0,
             refine=False,
-            skew=None,
+            orbit=None,
             random_state=0,
             **options,
         )

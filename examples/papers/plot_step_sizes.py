@@ -63,7 +63,7 @@ for name, (step_size, corrective) in methods.items():
         max_iter=18,
         tol=0.0,
         n_draws=256,
-        skew=None,
+        orbit=None,
         random_state=0,
     )
     with warnings.catch_warnings():

@@ -10,6 +10,7 @@ from skboost.approximation._diagnostics import (
     duality_gap,
     elbo_gain,
     remaining_kl,
+    restricted_elbo,
 )
 from skboost.approximation._mixture import Mixture, checked_points, kept_components
 from skboost.approximation._pooled_draws import (
@@ -29,11 +30,4 @@ from skboost.approximation._roots import (
     Roots,
     hellinger_gain,
     squared_hellinger,
-)
-from skboost.approximation._skewed import (
-    SkewedMixture,
-    Skewing,
-    image_excess,
-    parts_of,
-    shares_of,
 )

@@ -109,7 +109,10 @@ class FreshDraws:
         if its standard error is above `precision` nats.
         """
         if self.log_joint is not None:
-            return remaining_kl(self.log_ratio)._replace(outside=self.outside)
+            # Those of a single component all weigh alike, to the last digit.
+            weights = self.row_weights if self.mixture.n_components > 1 else None
+            found = remaining_kl(self.log_ratio, weights)
+            return found._replace(outside=self.outside)
         log_ratio = np.empty(0)
         for draws in (n // 8, n - n // 8):
             theta = self.mixture.sample(draws, rng)
@@ -298,22 +301,30 @@ class RemainingKL(NamedTuple):
         return self.value - N_ERRORS * self.se
 
 
-def remaining_kl(log_ratio):
+def remaining_kl(log_ratio, row_weights=None):
     """How far the ELBO still is from the log evidence, by ``ln p - ln q`` at fresh
-    draws of q: blind to whatever q never reaches."""
-    outside = float(np.isneginf(log_ratio).mean())
-    if outside == 1.0:
+    draws of q, whose weights sum to one: blind to whatever q never reaches."""
+    none = np.isneginf(log_ratio)
+    outside = float(none.mean() if row_weights is None else row_weights @ none)
+    if none.all():
         return RemainingKL(np.nan, np.nan, np.inf, np.inf, outside)
-    smoothed, khat = psis(log_ratio)
+    raw = log_ratio
+    if row_weights is not None:
+        # Draws of a component of hardly any weight are few, and no more than that.
+        raw = log_ratio + np.log(len(row_weights) * row_weights)
+    smoothed, khat = psis(raw)
     log_z, se_z = log_mean_weight(smoothed)
-    elbo, se_elbo = restricted_elbo(log_ratio)
-    inside = log_ratio[log_ratio > -np.inf]
-    half, se_half = mean_and_se(0.5 * (inside - inside.mean()) ** 2)
+    elbo, se_elbo = restricted_elbo(log_ratio, row_weights)
+    centre = inside_mean(log_ratio, row_weights).value
+    squares = np.where(
+        none, -np.inf, 0.5 * (np.where(none, 0, log_ratio) - centre) ** 2
+    )
+    half, se_half = inside_mean(squares, row_weights)
     return RemainingKL(
         log_z - elbo,
         float(np.hypot(se_z, se_elbo)),
         khat,
         half + N_ERRORS * se_half,
         outside,
-        log_z - log_mean_weight(log_ratio)[0],
+        log_z - log_mean_weight(raw)[0],
     )

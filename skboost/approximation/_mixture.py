@@ -115,8 +115,8 @@ class Mixture:
     components: tuple
     weights: np.ndarray
 
-    # Whether components have skewing weights.
-    skewed = False
+    # Whether components are reweighted over orbits.
+    orbiting = False
 
     def __post_init__(self):
         components = tuple(map(_as_component, self.components))
@@ -143,13 +143,8 @@ class Mixture:
         return cls((component,), np.ones(1))
 
     @property
-    def plain(self):
-        """The mixture of the components as they are; see `SkewedMixture`."""
-        return self
-
-    @property
     def base(self):
-        """The mixture whose components are skewed, if they are; see `SkewedMixture`."""
+        """The mixture of the components as they are, without orbits."""
         return self
 
     # --- densities

@@ -1,9 +1,11 @@
 """Whether little remains, and whether noise hides what could be gained."""
 
+from functools import partial
+
 from skboost._math import N_ERRORS
-from skboost._random import SKEW, generator
+from skboost._random import ORBIT, generator
 from skboost._settings import GAIN_DECAY
-from skboost.calibration import remaining_after_skewing
+from skboost.orbits import remaining_after_orbits
 
 # --- tol="auto": a run ends once it is as good as a Gaussian fitted to exact draws
 
@@ -53,20 +55,25 @@ def little_remains(target, proposer, settings, state, gain):
             "is expected to gain half of it, within a tenth of what a Gaussian fitted "
             "to 1,000 exact draws would leave."
         )
-    remaining, skewed = state.remaining, ""
-    if settings.skews and _at_most(remaining) > allowed:
-        rng = generator(settings.seed, SKEW, state.iteration, 1)
-        after = remaining_after_skewing(target, state.mixture, rng)
+    is_enough = partial(
+        _is_known_to_be_within, allowed=allowed, log_concave=target.log_concave
+    )
+    remaining, how = state.remaining, ""
+    most = settings.max_order
+    if most > 1 and _at_most(remaining) > allowed:
+        rng = generator(settings.seed, ORBIT, state.iteration, 1)
+        parts = target, state.mixture, is_enough, allowed, most, rng
+        after = remaining_after_orbits(*parts)
         if after is not None:
-            remaining, skewed = after, ", once its components are skewed"
-    if not _is_known_to_be_within(remaining, allowed, target.log_concave):
+            remaining, how = after, ", once it is reweighted over orbits"
+    if not is_enough(remaining):
         return ""
-    key = settings, SKEW, state.iteration
+    key = settings, ORBIT, state.iteration
     known = state.modes, state.log_evidence
     if proposer.missed_modes(target, state.mixture, *known, *key):
         return ""
     return (
-        f"Converged: at most {_at_most(remaining):.2g} nats are left{skewed}, as few "
+        f"Converged: at most {_at_most(remaining):.2g} nats are left{how}, as few "
         "as a Gaussian fitted to 1,000 exact draws would leave, as far as draws of the "
         "mixture can see."
     )

@@ -13,7 +13,7 @@ import numpy as np
 
 from skboost._budget import BudgetSpent, End
 from skboost._math import N_ERRORS
-from skboost._random import SEARCH, SKEW, generator
+from skboost._random import ORBIT, SEARCH, generator
 from skboost._settings import Settings
 from skboost.approximation import Estimate, FreshDraws, RemainingKL
 from skboost.boosting._combination import Combination
@@ -28,7 +28,7 @@ from skboost.boosting._rounds import (
     with_wide_draws,
 )
 from skboost.boosting._state import UNKNOWN, Info, Move
-from skboost.calibration import skew
+from skboost.orbits import DEAR_ORDER, most_images, reweighted
 from skboost.proposals import Proposer
 from skboost.surrogates import Evaluations, fit_surrogate, least_known, remaining_of
 
@@ -70,24 +70,24 @@ class SurrogateBoosting:
     """Boosting on surrogates of a target that is dear; see the module.
 
     It has the methods of `Boosting` that a run calls. The starts of the proposer are
-    where the mode is looked for. Where it `skews`, components get skewing weights by
-    the surrogate: they make a density whatever they are made of.
+    where the mode is looked for. With an `orbit` components are reweighted by the
+    surrogate over few images: they make a density whatever they are made of.
     """
 
     proposer: Proposer
     combination: Combination
     settings: Settings
-    skews: bool = False
+    orbit: object = None
 
     # What is reported is what the draws say by which the best round was judged.
     draws_anew = False
 
     @classmethod
-    def of(cls, engine, skews=False):
+    def of(cls, engine, orbit=None):
         """The engine that does with few evaluations what another does with many."""
         # What remains is judged by the draws that there are.
-        settings = replace(engine.settings, allowed_kl=None, skews=False, exact=False)
-        return cls(engine.proposer, engine.combination, settings, skews)
+        settings = replace(engine.settings, allowed_kl=None, max_order=1, exact=False)
+        return cls(engine.proposer, engine.combination, settings, orbit)
 
     @property
     def kind(self):
@@ -206,7 +206,7 @@ class SurrogateBoosting:
         return mixture, known
 
     def _boosted_on(self, surrogate, known, t):
-        """The mixture, skewed where that is asked for, that boosting ends with."""
+        """The mixture that boosting ends with, with orbits if these are asked for."""
         starts = known.modes.component_means()
         if len(starts) == 1:
             evaluations = known.evaluations
@@ -232,9 +232,10 @@ class SurrogateBoosting:
                 break
             inner, info = engine.step(surrogate, inner)
         mixture = inner.best.mixture
-        if self.skews:
-            rng = generator(settings.seed, SKEW, t)
-            mixture, *_ = skew(surrogate, mixture, 0.1 * settings.tol, rng)
+        if self.orbit is not None:
+            rng, least = generator(settings.seed, ORBIT, t), 0.1 * settings.tol
+            order = min(most_images(self.orbit), DEAR_ORDER)
+            mixture, *_ = reweighted(surrogate, mixture, order, 0.0, least, rng)
         return mixture
 
 

@@ -21,9 +21,3 @@ from skboost.calibration._problem import (
     allowed_loss,
     refusal,
 )
-from skboost.calibration._skewing import (
-    SkewReport,
-    remaining_after_skewing,
-    skew,
-    skew_pilot,
-)

@@ -145,12 +145,10 @@ def calibrate(
     exact=False,
     tol=1e-2,
     max_components=None,
-    by_chains=False,
 ):
     """A mixture with better moments and tails, or the same one.
 
-    The method is one of `CALIBRATIONS`. Below `tol` nats nothing is corrected. Where it
-    is to be `by_chains` it is so even where importance weights serve.
+    The method is one of `CALIBRATIONS`. Below `tol` nats nothing is corrected.
     """
     guarded = method == "auto"
     problem = Problem(target, mixture, exact, seed, max_components, guarded)
@@ -167,7 +165,7 @@ def calibrate(
         # Few effective draws for each dimension are no guide, and in many dimensions
         # scale matrices of weighted draws cost too much.
         n_effective = effective_sample_size(psis(log_ratio).log_weights)
-        by_chains = by_chains or n_effective < 5 * mixture.dim or mixture.dim > 20
+        by_chains = n_effective < 5 * mixture.dim or mixture.dim > 20
         correct = affine_map if by_chains else heavy_tails
         return correct(problem, max(remaining.value, 0.0))
     except Declined as declined:

@@ -33,7 +33,7 @@ from skboost.objectives import ResidualGain
 from skboost.proposals import FACTOR_PROPOSERS, factor_proposer
 
 # Hyperparameters of other boosted estimators that factorisations lack.
-_LACKING = ("family", "objective", "refine", "calibrate", "skew", "temperature")
+_LACKING = ("family", "objective", "refine", "calibrate", "orbit", "temperature")
 # Numbers in the draws that are kept for a component, and how many draws that may be.
 _DRAW_ENTRIES, _FEWEST, _MOST = 1 << 20, 8, 64
 

@@ -37,9 +37,8 @@ class VariationalFamily(BaseEstimator):
     exact_expectations = False
     # Whether every density is symmetric about its location.
     symmetric = True
-    # Whether every density stays what it is where coordinates of `Component.whitening`
-    # change their signs.
-    sign_symmetric = False
+    # Whether `uniform` maps every density to the uniform one on the unit cube.
+    maps_to_cube = False
     # Whether `params` hold a Cholesky factor, and a factor of low rank.
     full_covariance = False
     low_rank = False
@@ -288,6 +287,14 @@ class VariationalFamily(BaseEstimator):
         factor : ndarray of shape (dim, rank) or None
         """
         return self.location(params), self.scale(params) ** 2, None
+
+    def uniform(self, z):
+        """Images of whitened points (..., dim) in the unit cube: see `maps_to_cube`."""
+        raise self._lacks("uniform")
+
+    def from_uniform(self, u):
+        """The inverse of `uniform`."""
+        raise self._lacks("from_uniform")
 
     def moments(self, params):
         """Mean of shape (dim,) and covariance matrix of shape (dim, dim)."""

@@ -18,8 +18,9 @@ class GaussianFamily(VariationalFamily):
     tail_power = 2.0
     distribution = "gaussian"
     exact_expectations = True
-    sign_symmetric = True
+    maps_to_cube = True
     _quantile = staticmethod(ndtri)
+    uniform, from_uniform = staticmethod(ndtr), staticmethod(ndtri)
 
     def matched_draws(self, n, dim, rng):
         eps = self.base_draws(n, dim, rng)

@@ -48,7 +48,7 @@ class Laplace(LocationScale, VariationalFamily):
     """
 
     distribution = "laplace"
-    sign_symmetric = True
+    maps_to_cube = True
     root_products = True
     tail_power = 1.0
     unit_variance = 2.0
@@ -61,6 +61,13 @@ class Laplace(LocationScale, VariationalFamily):
     def _quantile(self, u):
         # Both branches measure the distance to the nearer end, where it is small.
         return np.where(u < 0.5, np.log(2 * u), -np.log(2 * (1 - u)))
+
+    def uniform(self, z):
+        tail = 0.5 * np.exp(-np.sqrt(2.0) * np.abs(z))
+        return np.where(z < 0.0, tail, 1.0 - tail)
+
+    def from_uniform(self, u):
+        return self._quantile(u) / np.sqrt(2.0)
 
     def at(self, params, theta):
         return LaplaceEvaluation(*self.split(params), theta)

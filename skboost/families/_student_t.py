@@ -4,7 +4,7 @@ from math import log, pi, sqrt
 from numbers import Real
 
 import numpy as np
-from scipy.special import gammaincinv, gammaln, ndtri, psi, stdtr
+from scipy.special import gammaincinv, gammaln, ndtri, psi, stdtr, stdtrit
 
 from skboost.families._base import VariationalFamily
 from skboost.families._component import Evaluation
@@ -71,7 +71,7 @@ class StudentT(VariationalFamily):
     """
 
     distribution = "student_t"
-    sign_symmetric = True
+    maps_to_cube = True
 
     def __init__(self, covariance="full", df=5.0):
         self.covariance = covariance
@@ -134,6 +134,23 @@ class StudentT(VariationalFamily):
         eps = ndtri(u)
         eps[..., -1] = np.sqrt(0.5 * self._nu / gammaincinv(0.5 * self._nu, u[..., -1]))
         return eps
+
+    def uniform(self, z):
+        # Given the coordinates before it, each has a Student-t distribution of one
+        # degree of freedom more, and the wider the further out these are.
+        df = self._nu + np.arange(z.shape[-1])
+        before = np.cumsum(z**2, axis=-1) - z**2
+        return stdtr(df, z * np.sqrt(df / (self._nu + before)))
+
+    def from_uniform(self, u):
+        df = self._nu + np.arange(u.shape[-1])
+        # Of the half below the centre alone: the other end has fewer digits.
+        z = np.where(u < 0.5, 1.0, -1.0) * stdtrit(df, np.minimum(u, 1.0 - u))
+        total = np.full(u.shape[:-1], self._nu)
+        for j, one in enumerate(df):
+            z[..., j] *= np.sqrt(total / one)
+            total = total + z[..., j] ** 2
+        return z
 
     def transport(self, params, eps):
         return self.gaussian.transport(params, eps[:, :-1] * eps[:, -1:])

@@ -18,7 +18,7 @@ class Options:
     """What a user asks of a fit, beside its target.
 
     `engine` has ``init``, ``step`` and ``last_look``; `previous` is the `Run` to go on
-    with. `warp`, `calibrate` and `skew` have the values of these parameters.
+    with. `warp`, `calibrate` and `orbit` have the values of these parameters.
     ``posterior(mixture, names, constraints)`` makes what users meet of a mixture.
     """
 
@@ -27,7 +27,7 @@ class Options:
     previous: object = None
     warp: str | None = None
     calibrate: str | None = None
-    skew: str | None = None
+    orbit: str | int | None = None
     names: object = None
     constraints: object = None
     posterior: object = as_posterior

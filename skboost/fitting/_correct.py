@@ -1,26 +1,17 @@
-"""What follows a run: moments and tails are calibrated, and components are skewed."""
+"""What follows a run: moments and tails are calibrated, components have orbits."""
 
-from dataclasses import replace
 from typing import NamedTuple
 
 from skboost._budget import BudgetSpent
-from skboost._math import N_ERRORS
-from skboost._random import SKEW, generator
+from skboost._random import ORBIT, generator
 from skboost.approximation import Mixture, RemainingKL
-from skboost.calibration import (
-    Calibration,
-    SkewReport,
-    calibrate,
-    skew,
-    skew_pilot,
-)
+from skboost.calibration import Calibration, calibrate
+from skboost.orbits import OrbitReport, reweighted
 
 # Share of what limits leave that a correction may take.
 _SHARE = 0.5
-# Of what may remain under ``tol="auto"``, below which skewing gains too little.
+# Of what may remain under ``tol="auto"``, below which orbits gain too little.
 _LEAST_SHARE = 0.01
-# Nats that skewing gains where standard deviations are visibly small.
-_STRONG = 0.3
 CUT_SHORT = "the run was cut short before a corrected posterior was reported."
 _NO_ROOM = "half of what the limits of the run (max_time, ...) left was not enough."
 
@@ -28,13 +19,13 @@ _NO_ROOM = "half of what the limits of the run (max_time, ...) left was not enou
 class Corrected(NamedTuple):
     """The mixture that is reported, and what became of the corrections.
 
-    `calibration` and `skewing` are None where none was asked for; `remaining` is what
-    remains after skewing, None where there is none.
+    `calibration` and `orbiting` are None where none was asked for; `remaining` is what
+    remains with orbits, None where there are none.
     """
 
     mixture: Mixture
     calibration: Calibration | None = None
-    skewing: SkewReport | None = None
+    orbiting: OrbitReport | None = None
     remaining: RemainingKL | None = None
 
 
@@ -43,7 +34,7 @@ def declined(run, options, reason):
     return Corrected(
         run.stages[-1],
         options.calibrate and Calibration(reason=reason),
-        options.skew and SkewReport(reason=reason),
+        options.orbit and OrbitReport(reason=reason),
     )
 
 
@@ -60,7 +51,7 @@ def corrected(problem, run, options):
     done = Corrected(mixture)
     if method:
         done = Corrected(*_calibrated(engine, target, mixture, method))
-    return _skewed(engine, target, run, done) if options.skew else done
+    return _with_orbits(engine, target, run, done, options.orbit)
 
 
 def _calibrated(engine, target, mixture, method):
@@ -84,58 +75,24 @@ def _calibrated(engine, target, mixture, method):
         return mixture, Calibration(reason=_NO_ROOM)
 
 
-def _skewed(engine, target, run, done):
-    """Components multiplied by their skewing weights; see `skew`."""
-    # Sums over many rows; elsewhere a pilot costs less than a look around.
-    if run.history[-1].within_tol and engine.settings.exact:
-        reason = "draws see less than tol left to gain."
-    else:
-        try:
-            with target.ledger.within(target.ledger.budget.share(_SHARE)):
-                return _weighted(engine, target, run, done)
-        except BudgetSpent:
-            reason = _NO_ROOM
-    return done._replace(skewing=SkewReport(reason=reason))
-
-
-def _weighted(engine, target, run, done):
-    """The same while the budget lasts."""
+def _with_orbits(engine, target, run, done, order):
+    """Components reweighted over orbits, where they are asked for."""
+    if order is None:
+        return done
     settings = engine.settings
-    rng = generator(settings.seed, SKEW, run.n_iter)
+    # Sums over many rows; elsewhere a pilot costs less than a look around.
+    if run.history[-1].within_tol and settings.exact:
+        reason = "draws see less than tol left to gain."
+        return done._replace(orbiting=OrbitReport(reason=reason))
+    rng = generator(settings.seed, ORBIT, run.n_iter)
     # As an iterate is kept, and a part of what may remain: 10,000 rows of 200 columns
     # took three fifths of their seconds for .018 nats, where three may remain.
     least = max(settings.least_gain, _LEAST_SHARE * (settings.allowed_kl or 0.0))
-    pilot = skew_pilot(target, done.mixture, rng)
-    first = _moments_first(target, engine, done, pilot)
-    pilot = pilot if first is done else None
-    mixture, report, remaining = skew(target, first.mixture, least, rng, pilot)
-    if not report.applied:
-        return done._replace(skewing=report)
-    if first is not done:
-        mixture = replace(mixture, before=done.mixture)
-    return first._replace(mixture=mixture, skewing=report, remaining=remaining)
-
-
-def _moments_first(target, engine, done, pilot):
-    """Shift and scales corrected where skewness is strong and nothing was asked for.
-
-    Only where the log density is known to be concave: of other shapes short chains do
-    not see all.
-    """
-    if done.calibration is not None or not target.log_concave or not pilot:
-        return done
-    gain, settings = pilot.least(), engine.settings
-    if not gain.value - N_ERRORS * gain.se > _STRONG:
-        return done
-    mixture, calibration = calibrate(
-        target,
-        done.mixture,
-        "auto",
-        settings.seed,
-        exact=settings.exact,
-        tol=settings.tol,
-        by_chains=True,
-    )
-    if not calibration.applied:
-        return done
-    return done._replace(mixture=mixture, calibration=calibration)
+    try:
+        with target.ledger.within(target.ledger.budget.share(_SHARE)):
+            mixture, report, remaining = reweighted(
+                target, done.mixture, order, settings.tol, least, rng
+            )
+    except BudgetSpent:
+        return done._replace(orbiting=OrbitReport(reason=_NO_ROOM))
+    return done._replace(mixture=mixture, orbiting=report, remaining=remaining)

@@ -4,13 +4,14 @@ from dataclasses import replace
 from numbers import Integral, Real
 
 from skboost._settings import Settings
-from skboost._sklearn import InstanceOf, Interval, StrOptions
+from skboost._sklearn import InstanceOf, Interval, Options, StrOptions
 from skboost.boosting import COMBINATIONS, TOL, Boosting, allowed_kl
 from skboost.calibration import CALIBRATIONS
 from skboost.families import FAMILIES, Gaussian, VariationalFamily, as_family
 from skboost.fitting._stopping import Limits
 from skboost.frank_wolfe import CORRECTIVE, STEP_SIZES, StepSize
 from skboost.objectives import OBJECTIVES, Objective, as_objective
+from skboost.orbits import ORDERS, most_images
 from skboost.proposals import CommonScaleProposer, DensityProposer
 
 # Hyperparameters that are settings of the engine, by the same names.
@@ -41,7 +42,7 @@ BOOSTING_CONSTRAINTS = {
     "n_draws": [Interval(Integral, 2, None, closed="left")],
     "n_restarts": [Interval(Integral, 1, None, closed="left")],
     "calibrate": [StrOptions(set(CALIBRATIONS)), None],
-    "skew": [StrOptions({"auto"}), None],
+    "orbit": [StrOptions({"auto"}), Options(Integral, set(ORDERS)), None],
     "temperature": [Interval(Real, 0, 1, closed="right")],
     "warm_start": ["boolean"],
     "random_state": ["random_state"],
@@ -78,8 +79,8 @@ def make_engine(target, params, starts, seed, n_jobs, box=None):
     )
     settings = make_settings(params, seed, n_jobs, target.dim, exact)
     if params["tol"] == "auto":
-        skews = params["skew"] is not None
-        settings = replace(settings, allowed_kl=allowed_kl(target), skews=skews)
+        most = most_images(params["orbit"])
+        settings = replace(settings, allowed_kl=allowed_kl(target), max_order=most)
     learns_scale = target.scale_prior is not None
     proposer = CommonScaleProposer if learns_scale else DensityProposer
     return Boosting(

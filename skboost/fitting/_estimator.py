@@ -132,7 +132,7 @@ class BoostedEstimator(FittingEstimator):
             make_limits(params),
             previous=None if before is None else before.run,
             calibrate=params.get("calibrate"),
-            skew=params.get("skew"),
+            orbit=params.get("orbit"),
             names=names,
             constraints=constraints,
             posterior=posterior,

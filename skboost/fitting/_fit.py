@@ -1,6 +1,6 @@
 """What a run leaves: a mixture at once, corrections and a report when asked for."""
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
 from operator import attrgetter
@@ -8,14 +8,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skboost._budget import Budget
+from skboost._budget import Budget, BudgetSpent
 from skboost._parallel import single_threaded
-from skboost.calibration import Calibration, SkewReport
+from skboost._random import ORBIT, generator
+from skboost.calibration import Calibration
 from skboost.fitting._correct import CUT_SHORT, Corrected, corrected, declined
-from skboost.fitting._judgement import after_skewing, by_held_draws, interval_of, judged
+from skboost.fitting._judgement import (
+    by_held_draws,
+    interval_of,
+    judged,
+    with_orbits,
+)
 from skboost.fitting._messages import message_of, warn_where_called
 from skboost.fitting._prepare import behind_warp
 from skboost.fitting._run import agree
+from skboost.orbits import OrbitReport, most_images, remaining_after_orbits
 
 _CHANGED = "the rows were changed in place after the fit."
 
@@ -57,7 +64,7 @@ class Report(NamedTuple):
     pareto_k: float
     message: str
     calibration: Calibration | None
-    skewing: SkewReport | None
+    orbiting: OrbitReport | None
 
 
 class Fit:
@@ -108,12 +115,27 @@ class Fit:
 
     def _judged_by(self, judgement):
         self._judgement, self.misses_modes = judgement, bool(judgement.missed)
-        self.remaining_before_skewing = judgement.remaining.value
+        self.remaining_before_orbits = judgement.remaining.value
         self.converged = self.run.converged and not judgement.missed
+
+    def leaves_more_than(self, nats):
+        """Whether more remains, by few draws where orbits follow."""
+        if not self.remaining_before_orbits > nats or "report" in vars(self):
+            return self.remaining_before_orbits > nats
+        engine, target, *_ = self._problem
+        most = most_images(self._options.orbit)
+        if most == 1 or self._judgement.from_held_draws or not engine.draws_anew:
+            return True
+        rng = generator(self.seed, ORBIT, self.n_iter, 2)
+        parts = self.mixture, lambda left: left.value <= nats, nats, most, rng
+        with self._evaluating(), suppress(BudgetSpent):
+            left = remaining_after_orbits(target, *parts)
+            return left is None or left.value > nats
+        return True
 
     @property
     def mixture(self):
-        """What predictions average over: before skewing, after `calibrate`."""
+        """What predictions average over: before orbits, after `calibrate`."""
         return self.stages[-1]
 
     @cached_property
@@ -121,7 +143,7 @@ class Fit:
         """The best mixture known after each iteration; the last one is `mixture`."""
         asked = self._options.calibrate is not None
         last = self.corrected.mixture if asked else self.run.stages[-1]
-        return (*self.run.stages[:-1], last.plain)
+        return (*self.run.stages[:-1], last.base)
 
     @property
     def n_iter(self):
@@ -165,11 +187,9 @@ class Fit:
                 judgement = by_held_draws(self.run)
             elif not mixture.equals(judgement.fresh.mixture):
                 judgement = judged(self._problem, self.run, mixture)
-            parts = self._problem, self.run, mixture, judgement
+            parts = self._problem, self.run, done, judgement
             interval = interval_of(*parts, self._n_evaluated)
-        elbo, remaining, interval = after_skewing(
-            done, judgement.elbo, judgement.remaining, interval
-        )
+        elbo, remaining = with_orbits(done, judgement)
         constraints = self._constraints
         place = np.asarray if constraints is None else constraints.forward
         parts = self._problem, self.run, place, done, judgement, interval
@@ -182,7 +202,7 @@ class Fit:
             pareto_k=remaining.khat,
             message=message_of(*parts),
             calibration=done.calibration,
-            skewing=done.skewing,
+            orbiting=done.orbiting,
         )
         self._let_go()
         return report

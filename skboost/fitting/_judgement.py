@@ -6,7 +6,6 @@ from typing import NamedTuple
 import numpy as np
 
 from skboost._budget import BudgetSpent
-from skboost._math import N_ERRORS
 from skboost._random import INTERVAL, REPORT, generator
 from skboost.approximation import Estimate, FreshDraws, RemainingKL
 from skboost.calibration import (
@@ -18,7 +17,7 @@ from skboost.calibration import (
 
 
 class Judgement(NamedTuple):
-    """Estimates of a mixture before skewing.
+    """Estimates of a mixture before orbits.
 
     `modes` are those that are known of the target, `missed` those that the mixture
     lacks. Held draws are those by which the run judged its best iterate: then nothing
@@ -77,41 +76,39 @@ def _by_new_draws(problem, run, mixture):
     return Judgement(fresh, remaining, modes, tuple(missed))
 
 
-def interval_of(problem, run, mixture, judgement, n_evaluated):
-    """The `KLInterval` for the remaining KL of a mixture before skewing.
+def with_orbits(corrected, judgement):
+    """ELBO and `RemainingKL` of a mixture with its orbits, whose gain is known."""
+    elbo, remaining = judgement.elbo, judgement.remaining
+    if corrected.remaining is None:
+        return elbo, remaining
+    gain, se = corrected.orbiting.gain, corrected.orbiting.gain_se
+    error = float(np.hypot(elbo.se, se))
+    return Estimate(elbo.value + gain, error), corrected.remaining
+
+
+def interval_of(problem, run, corrected, judgement, n_evaluated):
+    """The `KLInterval` for the remaining KL.
 
     It takes a share of what the fit has evaluated.
     """
     engine, target, *_ = problem
-    remaining, settings = judgement.remaining, engine.settings
+    elbo, remaining = with_orbits(corrected, judgement)
+    settings, mixture = engine.settings, corrected.mixture.base
     interval = KLInterval(lower_end(remaining), np.inf)
     blind = judgement.missed or run.history[-1].improper
-    if run.end is None or blind or judgement.from_held_draws:
-        return interval
-    # Where the budget of the run leaves room.
-    with suppress(BudgetSpent):
-        interval = remaining_kl_interval(
-            target,
-            mixture,
-            judgement.elbo,
-            remaining,
-            n_chains(n_evaluated),
-            generator(settings.seed, INTERVAL, run.n_iter),
-            engine.proposer.located(judgement.modes),
-            settings.tol,
-        )
-    return interval
-
-
-def after_skewing(corrected, elbo, remaining, interval):
-    """Estimates of a mixture after its skewing weights, whose gain is known."""
-    skewing = corrected.skewing
-    if skewing is None or not skewing.applied:
-        return elbo, remaining, interval
-    gain, se = skewing.gain, skewing.gain_se
-    remaining = corrected.remaining
+    if not (run.end is None or blind or judgement.from_held_draws):
+        # Where the budget of the run leaves room.
+        with suppress(BudgetSpent):
+            interval = remaining_kl_interval(
+                target,
+                mixture,
+                elbo,
+                remaining,
+                n_chains(n_evaluated),
+                generator(settings.seed, INTERVAL, run.n_iter),
+                engine.proposer.located(judgement.modes),
+                settings.tol,
+            )
     # With several components the gain is a lower bound, and may be all that remains.
-    lower = lower_end(remaining) if corrected.mixture.n_components == 1 else 0.0
-    upper = max(interval.upper - gain + N_ERRORS * se, lower, remaining.value)
-    elbo = Estimate(elbo.value + gain, float(np.hypot(elbo.se, se)))
-    return elbo, remaining, KLInterval(lower, upper)
+    bounded = corrected.remaining is not None and mixture.n_components > 1
+    return KLInterval(0.0, interval.upper) if bounded else interval

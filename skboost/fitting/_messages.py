@@ -27,7 +27,7 @@ def _remarks(problem, run, corrected, judgement, interval):
     """What a message says beside the reason for the end."""
     engine, target, *_ = problem
     remarks = _of_interval(interval) if run.end else ""
-    remarks += _of_calibration(corrected.calibration) + _of_skewing(corrected.skewing)
+    remarks += _of_calibration(corrected.calibration) + _of_orbits(corrected.orbiting)
     if run.history[0].cut_short:
         remarks += (
             " The first component was cut short: limits ended its search before it was "
@@ -82,11 +82,13 @@ def _of_calibration(calibration):
     )
 
 
-def _of_skewing(skewing):
-    """What skewing gained, as a sentence; empty where it was not applied."""
-    if skewing is None or not skewing.applied:
+def _of_orbits(orbiting):
+    """What orbits gained, as a sentence; empty where they were not applied."""
+    if orbiting is None or not orbiting.applied:
         return ""
-    return f" Skewing the components gained {skewing.gain:.2g} nats of it."
+    return (
+        f" Reweighting over orbits of {orbiting.order} gained {orbiting.gain:.2g} nats."
+    )
 
 
 def _uncertified(missed, place):
@@ -128,8 +130,7 @@ def warn_unfinished(fit, settable):
     cut_short = run.history[0].cut_short and run.n_iter == 1
     if run.history[-1].improper or fit.misses_modes or cut_short:
         warn_where_called(fit.report.message, ConvergenceWarning)
-    # Skewing only lowers it.
-    elif fit.remaining_before_skewing > _MUCH and fit.report.remaining_kl > _MUCH:
+    elif fit.leaves_more_than(_MUCH) and fit.report.remaining_kl > _MUCH:
         report = fit.report
         advice = _advice(run, settable, fit.mixture.components[0].family)
         warn_where_called(

@@ -4,17 +4,18 @@ from dataclasses import asdict
 from functools import cached_property
 
 from skboost._pickles import VersionedPickle
-from skboost.calibration import Calibration, SkewReport
+from skboost.calibration import Calibration
 from skboost.fitting._fit import Fit, FromFit, Report
+from skboost.orbits import OrbitReport
 from skboost.posterior import (
     as_posterior,
     constraints_from,
     constraints_record,
+    orbit_arrays,
     pack_mixtures,
     reading_archive,
-    skewed_by,
-    skewing_arrays,
     unpack_mixtures,
+    with_orbits,
     write_archive,
 )
 from skboost.warps import WarpReport
@@ -31,7 +32,7 @@ class BoostingResult(VersionedPickle):
 
     All values except `pareto_k` are in nats and use draws that were not seen in
     fitting. `posterior`, `elbo`, `remaining_kl` and their errors, the interval,
-    `pareto_k`, `message`, `calibration`, `skewing` and the counts of evaluations need
+    `pareto_k`, `message`, `calibration`, `orbiting` and the counts of evaluations need
     further evaluations, within the limits of the run: they are made once, when the
     first of these is asked for. Until then the result holds the density.
 
@@ -54,8 +55,8 @@ class BoostingResult(VersionedPickle):
         the posterior do not reach is not in it; `high` is inf where nothing is known.
     calibration : Calibration or None
         What became of the correction; None without `calibrate`.
-    skewing : SkewReport or None
-        What skewing weights gained; None without `skew`.
+    orbiting : OrbitReport or None
+        What orbits gained; None without `orbit`.
     converged : bool
         Whether the stopping rule ended the run, and no probe found a mode that the
         mixture lacks.
@@ -71,7 +72,7 @@ class BoostingResult(VersionedPickle):
     history : list of dict
         One record per iteration, as in `BoostedBayesianLogisticRegression`.
     stages : tuple of MixturePosterior
-        The best posterior known after each iteration, before skewing.
+        The best posterior known after each iteration, before orbits.
     warp : WarpReport or None
         With ``warp="auto"``: whether there is a warp, what it gains, and why it was
         declined.
@@ -86,7 +87,7 @@ class BoostingResult(VersionedPickle):
     pareto_k = FromFit("report.pareto_k")
     message = FromFit("report.message")
     calibration = FromFit("report.calibration")
-    skewing = FromFit("report.skewing")
+    orbiting = FromFit("report.orbiting")
 
     def __init__(self, fit, target):
         self._fit, self._target = fit, target
@@ -141,9 +142,9 @@ class BoostingResult(VersionedPickle):
         """
         posterior = self.posterior
         header, arrays = pack_mixtures([p.mixture for p in (posterior, *self.stages)])
-        arrays |= skewing_arrays(posterior._mixture)
+        arrays |= orbit_arrays(posterior._mixture)
         values = {name: getattr(self, name) for name in (*_REPORTED, *_COUNTS)}
-        for name in ("calibration", "skewing"):
+        for name in ("calibration", "orbiting"):
             values[name] = None if values[name] is None else asdict(values[name])
         header |= {
             "names": posterior.names,
@@ -161,7 +162,7 @@ class BoostingResult(VersionedPickle):
             names = header["names"]
             constraints = constraints_from(header["constraints"])
             first, *later = unpack_mixtures(header, arrays)
-            mixture, values = skewed_by(first, arrays), header["values"]
+            mixture, values = with_orbits(first, arrays), header["values"]
             fit = Fit.of_report(
                 _report(values),
                 posterior=as_posterior(mixture, names, constraints),
@@ -177,7 +178,7 @@ class BoostingResult(VersionedPickle):
 
 def _report(values):
     """The report that a file holds; those of earlier versions have no corrections."""
-    kinds = {"calibration": Calibration, "skewing": SkewReport}
+    kinds = {"calibration": Calibration, "orbiting": OrbitReport}
     held = {name: values.get(name) for name in _REPORTED}
     for name, kind in kinds.items():
         held[name] = None if held[name] is None else kind(**held[name])

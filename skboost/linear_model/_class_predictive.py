@@ -6,7 +6,6 @@ row, which are K - 1 numbers where draws of the coefficients have thousands. Eve
 else takes fixed quasi-random draws of the posterior.
 """
 
-from dataclasses import replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -49,22 +48,22 @@ def class_predictive(mixture, fit_intercept, classes):
 
     With two classes, over (coefficients, intercept) of the second.
     """
-    skewed = mixture.drop_zero_weights()
-    mixture = skewed.plain
+    reported = mixture.drop_zero_weights()
+    mixture = reported.base
     n_classes = len(classes)
     n_outputs = 1 if n_classes == 2 else n_classes
     n_features = mixture.dim // n_outputs - bool(fit_intercept)
     base = (n_features, bool(fit_intercept), classes)
     if n_classes == 2:
         model = BinaryClassifier(*base, *mixture_parts(mixture))
-        return BinaryPredictive(model, skewed)
+        return BinaryPredictive(model, reported)
     if mixture.gaussian:
         parts = [contrasts_part(one, n_classes) for one in mixture.components]
         nodes = softmax_nodes(n_classes - 1, N_DRAWS)
         model = ContrastsClassifier(*base, mixture.weights, tuple(parts), nodes)
     else:
         model = _drawn_model(base, mixture)
-    return SoftmaxPredictive(model, skewed)
+    return SoftmaxPredictive(model, reported)
 
 
 def _drawn_model(base, mixture):
@@ -126,22 +125,28 @@ LOG_POSITIVE = {
 }
 
 
-class _SkewingOfQuantiles:
-    """What skewing does to quantiles: the masses that it adds to images of draws."""
+# Images of known draws on which ends of intervals rest.
+N_IMAGES = 16384
+
+
+class _OrbitsOfQuantiles:
+    """What orbits do to quantiles: the masses that they add to images of draws."""
 
     def __init__(self, mixture, n_outputs):
         self.n, self._n_outputs = 0, n_outputs
-        if mixture is not None and mixture.skewed:
+        if mixture is not None and mixture.orbiting:
             # Indicators and sums over them need no more than single precision.
-            theta, added = (a.astype(np.float32) for a in mixture.known_images())
+            theta, added = (
+                a.astype(np.float32) for a in mixture.known_images(N_IMAGES)
+            )
             self.n, self._added = len(theta), added
             by_output = theta.reshape(self.n, n_outputs, -1).transpose(1, 0, 2)
             self._theta = by_output.reshape(self.n * n_outputs, -1)
 
     def ends(self, quantile, tails, block, answer):
-        """Quantiles of what rows answer after skewing, (..., 2).
+        """Quantiles of what rows answer with orbits, (..., 2).
 
-        ``quantile(p)`` are those before skewing, p for every row its own, and
+        ``quantile(p)`` are those without orbits, p for every row its own, and
         ``answer(eta)`` maps predictors (n_rows, n_outputs, n) to answers (..., n).
         """
         ends = quantile(tails)
@@ -149,7 +154,7 @@ class _SkewingOfQuantiles:
             return ends
         eta = np.asarray(block.astype(np.float32) @ self._theta.T)
         values = answer(eta.reshape(-1, self._n_outputs, self.n))
-        # What skewing adds below an end is missing above it; a second pass has it at
+        # What they add below an end is missing above it; a second pass has it at
         # the end that was found.
         for _ in range(2):
             below = [(values < ends[..., [k]]) @ self._added for k in (0, 1)]
@@ -183,27 +188,24 @@ class BinaryPredictive(Predictive):
 
     def interval(self, X, tails):
         """Quantiles of the probability of the second class, (n, 2)."""
-        model, skewing = self.model, _SkewingOfQuantiles(self.mixture, 1)
-        if skewing.n and self.mixture.base is not self.mixture.plain:
-            # What is skewed has been corrected before.
-            model = replace(model, parts=mixture_parts(self.mixture.base)[1])
+        model, orbits = self.model, _OrbitsOfQuantiles(self.mixture, 1)
         draws = None if self.gaussian else posterior_draws(self.mixture.base)
         out = np.empty((X.shape[0], 2))
-        for rows, block in model.blocks(X, N_DRAWS + skewing.n):
+        for rows, block in model.blocks(X, N_DRAWS + orbits.n):
             if draws is None:
                 moments = *model.moments(block), model.weights
                 quantile = partial(mixture_quantiles, NormalNoise(), *moments)
             else:
                 eta = np.asarray(block @ draws.T)
                 quantile = partial(sorted_quantiles, np.sort(eta, axis=1))
-            ends = skewing.ends(quantile, tails, block, lambda eta: eta[:, 0])
+            ends = orbits.ends(quantile, tails, block, lambda eta: eta[:, 0])
             out[rows] = expit(ends)
         return out
 
     def aleatoric(self, X):
         """Expected entropy given the coefficients, (n,)."""
         out = np.empty(X.shape[0])
-        draws = None if self.gaussian else posterior_draws(self.mixture.plain)
+        draws = None if self.gaussian else posterior_draws(self.mixture.base)
         for rows, block in self.model.blocks(X, N_DRAWS):
             if draws is None:
                 moments = self.model.moments(block)
@@ -227,7 +229,7 @@ class SoftmaxPredictive(Predictive):
             return self.model
         model = self.model
         base = (model.n_features, model.fit_intercept, model.classes)
-        return _drawn_model(base, self.mixture.plain)
+        return _drawn_model(base, self.mixture.base)
 
     def latent(self, X):
         """Mean and standard deviation of every linear predictor, (n, n_classes)."""
@@ -255,11 +257,11 @@ class SoftmaxPredictive(Predictive):
     def interval(self, X, tails):
         """Quantiles of every probability, (n, n_classes, 2)."""
         n_classes = len(self.model.classes)
-        skewing, drawn = _SkewingOfQuantiles(self.mixture, n_classes), self._by_row
+        orbits, drawn = _OrbitsOfQuantiles(self.mixture, n_classes), self._by_row
         out = np.empty((X.shape[0], n_classes, 2))
-        for rows, block in self.model.blocks(X, n_classes * (N_DRAWS + skewing.n)):
+        for rows, block in self.model.blocks(X, n_classes * (N_DRAWS + orbits.n)):
             quantile = partial(sorted_quantiles, np.sort(drawn(block), axis=-1))
-            out[rows] = skewing.ends(quantile, tails, block, partial(softmax, axis=1))
+            out[rows] = orbits.ends(quantile, tails, block, partial(softmax, axis=1))
         return out
 
     @property

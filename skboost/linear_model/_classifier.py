@@ -29,9 +29,9 @@ class BayesianClassifier(ClassifierMixin):
 
     export, to_onnx, set_feature_names = export, to_onnx, set_feature_names
 
-    def _predictive(self, skewed=False):
-        """What answers about checked rows, by the mixture before or after skewing."""
-        mixture = self.posterior_._mixture if skewed else self._fit.mixture
+    def _predictive(self, reported=False):
+        """What answers about checked rows, by the mixture with orbits or without."""
+        mixture = self.posterior_._mixture if reported else self._fit.mixture
         return self._model_.predictive(mixture)
 
     def predict_proba(self, X):
@@ -130,7 +130,7 @@ class BayesianClassifier(ClassifierMixin):
             Lower and upper end; for two classes, of the second class.
         """
         X = checked_rows(self, X)
-        return self._predictive(skewed=True).interval(X, tails_of(level))
+        return self._predictive(reported=True).interval(X, tails_of(level))
 
     def predict_uncertainty(self, X):
         """Entropy of the prediction, and its split.

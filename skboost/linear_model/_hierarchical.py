@@ -20,6 +20,7 @@ from skboost.linear_model._methods import (
 )
 from skboost.linear_model._model import MOVED_OF_LINEAR_MODELS, SCALED_CONSTRAINTS
 from skboost.objectives import JointGain
+from skboost.orbits import AUTO_ORDER
 from skboost.posterior import as_generator, check_size
 from skboost.proposals import DensityProposer
 from skboost.targets import ScalePrior
@@ -55,7 +56,7 @@ class HierarchicalEstimator(BoostedEstimator):
     _parameter_constraints = HIERARCHICAL_CONSTRAINTS
     warm_start = False
     calibration_ = FromFit("report.calibration")
-    skewing_ = FromFit("report.skewing")
+    orbiting_ = FromFit("report.orbiting")
 
     export, to_onnx, set_feature_names = export, to_onnx, set_feature_names
 
@@ -95,8 +96,8 @@ class HierarchicalEstimator(BoostedEstimator):
     def _learn(self, model, rows, given):
         """Boost the posterior of grouped rows, and draw the effects of groups."""
         target = model.joint(rows)
-        # A surrogate skews by itself: the target would be evaluated for every pair.
-        skew = "auto" if target.marginal.cheap else None
+        # A surrogate has orbits of its own: the target would be evaluated at them.
+        orbit = "auto" if target.marginal.cheap else None
         return self._boost(
             target,
             given,
@@ -105,7 +106,7 @@ class HierarchicalEstimator(BoostedEstimator):
             names=model.layout.names,
             constraints=model.constraints,
             engine_of=_engine,
-            params=self.get_params(deep=False) | {"skew": skew},
+            params=self.get_params(deep=False) | {"orbit": orbit},
         )
 
     # --- what all of them answer
@@ -199,13 +200,14 @@ def _engine(target, params, starts, seed, n_jobs):
     auto, d = params["tol"] == "auto", target.dim
     if target.marginal.cheap:
         if auto:
-            settings = replace(settings, allowed_kl=allowed_kl(target), skews=True)
+            allowed = allowed_kl(target)
+            settings = replace(settings, allowed_kl=allowed, max_order=AUTO_ORDER)
         return Boosting(proposer, combination, settings)
     if auto:
         # A run ends where twice as much is left; a Gaussian fitted to 1,000 exact
         # draws would leave d (d + 3) / 4000.
         settings = replace(settings, tol=max(_DEAR_TOL, d * (d + 3) / 8000))
-    return SurrogateBoosting(proposer, combination, settings, skews=True)
+    return SurrogateBoosting(proposer, combination, settings, orbit="auto")
 
 
 def _attributes(model, fit):

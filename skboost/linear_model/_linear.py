@@ -116,7 +116,7 @@ class BoostedBayesianLinearRegression(BayesianRegressor, BoostedEstimator):
         scale from below where a fit is perfect.
     temperature, max_iter, tol, max_time, warm_start, random_state, n_jobs, family, \
     objective, step_size, corrective, refine, stopping, max_components, n_draws, \
-    calibrate, skew
+    calibrate, orbit
         As in `BoostedBayesianLogisticRegression`, with the same defaults.
 
     Attributes
@@ -124,7 +124,7 @@ class BoostedBayesianLinearRegression(BayesianRegressor, BoostedEstimator):
     posterior_ : MixturePosterior
         Over (coefficients, intercept, log noise scale).
     coef_ : ndarray of shape (n_features,)
-        Posterior means before skewing, by which predictions are made.
+        Posterior means before orbits, by which predictions are made.
     intercept_ : float
         Posterior mean.
     noise_scale_ : float
@@ -134,7 +134,7 @@ class BoostedBayesianLinearRegression(BayesianRegressor, BoostedEstimator):
         `prior_scale_interval`. Not there for a scale that is given.
     elbo_, elbo_se_, elbo_path_, gain_path_, duality_gap_, duality_gap_se_, \
     duality_gap_path_, remaining_kl_, remaining_kl_se_, remaining_kl_interval_, \
-    pareto_k_, calibration_, skewing_, n_iter_, converged_, message_, history_, \
+    pareto_k_, calibration_, orbiting_, n_iter_, converged_, message_, history_, \
     n_features_in_, feature_names_in_
         As of `BoostedBayesianLogisticRegression`.
 
@@ -162,7 +162,7 @@ class BoostedBayesianLinearRegression(BayesianRegressor, BoostedEstimator):
 
     _moved = MOVED_OF_LINEAR_MODELS
     calibration_ = FromFit("report.calibration")
-    skewing_ = FromFit("report.skewing")
+    orbiting_ = FromFit("report.orbiting")
 
     _parameter_constraints = {
         **SCALED_CONSTRAINTS,
@@ -199,7 +199,7 @@ class BoostedBayesianLinearRegression(BayesianRegressor, BoostedEstimator):
         max_components=None,
         n_draws=512,
         calibrate=None,
-        skew="auto",
+        orbit="auto",
     ):
         self.prior = prior
         self.prior_scale = prior_scale
@@ -225,7 +225,7 @@ class BoostedBayesianLinearRegression(BayesianRegressor, BoostedEstimator):
         self.max_components = max_components
         self.n_draws = n_draws
         self.calibrate = calibrate
-        self.skew = skew
+        self.orbit = orbit
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None, sample_weight=None):

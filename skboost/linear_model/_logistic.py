@@ -78,7 +78,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         Boosting iterations in total, the first component included.
     tol : float or "auto", default="auto"
         In nats. A component that gains less than a tenth of it is refused. ``"auto"``
-        is 0.01, and also stops as soon as no more remains, after skewing, than a
+        is 0.01, and also stops as soon as no more remains, with orbits, than a
         Gaussian fitted to 1,000 exact draws would leave, or where the log posterior is
         concave and the next component is expected to gain less than a tenth of that; a
         number goes on for as long as components gain it.
@@ -136,15 +136,16 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         spends little of the ELBO on it; ``"moments"`` does what it takes for standard
         deviations and intervals. None leaves the posterior of the largest ELBO. See
         :doc:`/user_guide/corrections`.
-    skew : {"auto"} or None, default="auto"
-        ``"auto"`` multiplies every component by its exact skewing weight after
-        boosting: nothing is lost, and most of what skewness costs a Gaussian is gained
-        for a few thousand evaluations. Declined where it gains less than a tenth of
-        `tol`. It moves draws, moments and marginals of ``posterior_``, and the ends of
-        `predict_proba_interval`; other predictions are those of the mixture before,
-        which are as near. Where it gains more than 0.3 nats, `calibrate` is None and
-        the log posterior is concave, an affine map of the components comes first. None
-        leaves a mixture. See :doc:`/user_guide/corrections`.
+    orbit : "auto", int or None, default="auto"
+        Images of a point over which every component is reweighted after boosting: an
+        exact density, of which nothing is lost, and what remains falls as their number
+        doubles. A power of two, up to 1,024; ``"auto"`` doubles it, up to 64, until
+        less than 0.01 nats remain, or `tol` where that is a number. A draw, and a value
+        of the density, then cost so many evaluations. Declined where it gains less than
+        a tenth of `tol`. It moves draws, moments and marginals of ``posterior_``, and
+        the ends of `predict_proba_interval`; other predictions are those of the mixture
+        before, which are as near. None leaves a mixture. See
+        :doc:`/user_guide/orbits`.
 
     Attributes
     ----------
@@ -154,7 +155,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
     classes_ : ndarray of shape (n_classes,)
         Labels.
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
-        Posterior means before skewing, by which predictions are made.
+        Posterior means before orbits, by which predictions are made.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         Posterior means.
     prior_scale_ : float
@@ -178,10 +179,9 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         (low, high) estimate of the remaining error, in nats. What short chains from
         the posterior do not reach is not in it; `high` is inf where nothing is known.
     calibration_ : Calibration or None
-        What became of the correction; None without `calibrate`, unless `skew` began
-        with one.
-    skewing_ : SkewReport or None
-        What skewing weights gained; None without `skew`.
+        What became of the correction; None without `calibrate`.
+    orbiting_ : OrbitReport or None
+        What orbits gained; None without `orbit`.
     n_iter_ : int
         Iterations done.
     converged_ : bool
@@ -206,7 +206,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
     What needs more evaluations of the log joint is computed when it is first asked for,
     once and the same for the same seed: ``posterior_`` and what is asked of it,
     ``elbo_``, ``remaining_kl_``, their errors and interval, ``pareto_k_``,
-    ``message_``, ``calibration_`` and ``skewing_``. Predictions and ``coef_`` need
+    ``message_``, ``calibration_`` and ``orbiting_``. Predictions and ``coef_`` need
     none, unless `calibrate` is given. Until then a fitted estimator holds its rows; a
     pickle or a copy computes all of it first, and has no rows. Where rows were changed
     in place since, a warning says that corrections are left out.
@@ -231,7 +231,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
 
     _moved = MOVED_OF_LINEAR_MODELS
     calibration_ = FromFit("report.calibration")
-    skewing_ = FromFit("report.skewing")
+    orbiting_ = FromFit("report.orbiting")
 
     _parameter_constraints = {
         **LINEAR_MODEL_CONSTRAINTS,
@@ -262,7 +262,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         max_components=None,
         n_draws=512,
         calibrate=None,
-        skew="auto",
+        orbit="auto",
     ):
         self.prior = prior
         self.prior_scale = prior_scale
@@ -285,7 +285,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         self.max_components = max_components
         self.n_draws = n_draws
         self.calibrate = calibrate
-        self.skew = skew
+        self.orbit = orbit
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None, sample_weight=None):

@@ -172,7 +172,7 @@ def _updated(estimator, model, rows):
             f"partial_fit goes on with the same parameters; got {names} after "
             f"{before}. Set what was changed back, or fit a clone."
         )
-    # Before skewing, whose image is no mixture.
+    # Without orbits, whose image is no mixture.
     posterior = MixturePosterior(estimator._fit.mixture)
     if estimator.max_components is not None:
         posterior = posterior.truncate(estimator.max_components)

@@ -255,7 +255,7 @@ class OnlineBayesianLogisticRegression(BayesianClassifier, OnlineEstimator):
             widest_spread=10.0,
         )
 
-    def _predictive(self, skewed=False):
+    def _predictive(self, reported=False):
         base = (self.n_features_in_, self._model_.layout.intercept, self.classes_)
         parts = tuple(map(gaussian_part, self._streams))
         if len(parts) == 1:

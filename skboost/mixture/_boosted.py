@@ -31,7 +31,7 @@ from skboost.mixture._starts import any_given, started
 from skboost.proposals import ConjugateProposer
 
 # Hyperparameters of other boosted estimators that mixtures lack.
-_LACKING = ("family", "objective", "refine", "calibrate", "skew")
+_LACKING = ("family", "objective", "refine", "calibrate", "orbit")
 
 
 class BoostedGaussianMixture(BayesianMixture, BoostedEstimator):

@@ -63,7 +63,7 @@ class MixtureBacked:
 
     @property
     def mixture(self):
-        return self._mixture.plain
+        return self._mixture.base
 
     @property
     def weights(self):

@@ -189,10 +189,10 @@ class BasePosterior(MixtureBacked):
         return self._weighted(log_joint, n, random_state)
 
     def with_log_joint(self, log_joint):
-        """The same posterior, which knows the log joint that skewed it.
+        """The same posterior, which knows the log joint that reweights it.
 
-        The density of a posterior with skewing weights (``skew="auto"``) needs the log
-        joint density. A fit has it, pickles and files do not.
+        The density of a posterior with orbits (``orbit="auto"``) needs the log joint
+        density. A fit has it, pickles and files do not.
 
         Parameters
         ----------
@@ -202,9 +202,9 @@ class BasePosterior(MixtureBacked):
         Returns
         -------
         MixturePosterior
-            Of the same class; equal to this one where nothing is skewed.
+            Of the same class; equal to this one without orbits.
         """
-        if not self._mixture.skewed:
+        if not self._mixture.orbiting:
             return self
         target = LogJointTarget(log_joint, self.dim)
         if self.constraints is not None:

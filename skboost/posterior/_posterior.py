@@ -216,7 +216,7 @@ class MixturePosterior(BasePosterior):
         return (posterior, calibration) if return_calibration else posterior
 
     def modes(self):
-        """Local maxima of the mixture, before skewing, highest first: list of `Mode`.
+        """Local maxima of the mixture, before orbits, highest first: list of `Mode`.
 
         Each has ``location``, ``log_density`` (nats), the total ``weight`` and the
         indices (``components``) of the components whose means climb to it, and its

@@ -3,18 +3,18 @@
 import json
 import os
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from uuid import uuid4
 
 import numpy as np
 
 import skboost.families as families
 from skboost._version import __version__
-from skboost.approximation import Mixture, SkewedMixture, Skewing
+from skboost.approximation import Mixture
+from skboost.orbits import KnownOrbits, OrbitMixture
 from skboost.transforms import Constraints, WarpedConstraints
 
 FORMAT = "skboost-posterior"
-# Version 2 adds constraints, version 3 warps, version 4 skewing weights. A file without
+# Version 2 adds constraints, version 3 warps, version 4 orbits. A file without
 # any is still written as the version that did without.
 FORMAT_VERSION = 4
 
@@ -100,50 +100,42 @@ def save_mixture(path, mixture, names=None, constraints=None):
         header["constraints"] = constraints_record(constraints)
     arrays = {f"params_{k}": c.params for k, c in enumerate(mixture.components)}
     version = 1 if constraints is None else 2 if constraints.warp is None else 3
-    version = 4 if mixture.skewed else version
-    arrays |= skewing_arrays(mixture) | {"weights": mixture.weights}
+    version = 4 if mixture.orbiting else version
+    arrays |= orbit_arrays(mixture) | {"weights": mixture.weights}
     write_archive(path, FORMAT, version, header, arrays)
 
 
 def loaded_mixture(header, arrays):
     """The mixture, the names and the constraints that `save_mixture` wrote."""
     components = _components(header["families"], arrays)
-    mixture = skewed_by(Mixture(components, arrays["weights"]), arrays)
+    mixture = with_orbits(Mixture(components, arrays["weights"]), arrays)
     return mixture, header["names"], constraints_from(header.get("constraints"))
 
 
-def skewing_arrays(mixture):
-    """Skewing weights of a mixture as arrays by name; none where it has none."""
-    if not mixture.skewed:
+def orbit_arrays(mixture):
+    """Known orbits of a mixture as arrays by name; none where it has none."""
+    if not mixture.orbiting:
         return {}
-    arrays = {
-        f"skew_{name}_{k}": array
-        for k, skewing in enumerate(mixture.skewings)
-        for name, array in skewing._asdict().items()
+    return {
+        f"orbit_{name}_{k}": array
+        for k, known in enumerate(mixture.orbits)
+        for name, array in known._asdict().items()
     }
-    if mixture.before is not None:
-        # The same families and weights: an affine map is between them.
-        for k, component in enumerate(mixture.before.components):
-            arrays[f"before_{k}"] = component.params
-    return arrays
 
 
-def skewed_by(mixture, arrays):
-    """A mixture with the skewing weights of `skewing_arrays`, where there are any."""
-    if "skew_shift_0" not in arrays:
+def with_orbits(mixture, arrays):
+    """A mixture with the orbits of `orbit_arrays`, where there are any."""
+    if "skew_shift_0" in arrays:
+        raise _Refusal(
+            "path holds skewing weights, which no published version wrote. Fit again."
+        )
+    if "orbit_steps_0" not in arrays:
         return mixture
-    skewings = tuple(
-        Skewing(*(arrays[f"skew_{name}_{k}"] for name in Skewing._fields))
+    orbits = tuple(
+        KnownOrbits(*(arrays[f"orbit_{name}_{k}"] for name in KnownOrbits._fields))
         for k in range(mixture.n_components)
     )
-    skewed = SkewedMixture(mixture.components, mixture.weights, skewings)
-    if "before_0" not in arrays:
-        return skewed
-    before = [
-        component.with_params(arrays[f"before_{k}"])
-        for k, component in enumerate(mixture.components)
-    ]
-    return replace(skewed, before=Mixture(before, mixture.weights))
+    return OrbitMixture(mixture.components, mixture.weights, orbits)
 
 
 def _components(records, arrays):

@@ -202,7 +202,7 @@ def log_proposal(pairs, theta):
 
 
 def widened(mixture, width):
-    """The components of a mixture, wider, without skewing weights."""
+    """The components of a mixture, wider, without orbits."""
     plain = mixture.base
     parts = tuple(component.widen(width) for component in plain.components)
     return Mixture(parts, plain.weights)

@@ -73,7 +73,8 @@ def test_every_component_chooses_for_itself():
 
 def test_one_component_has_the_tails_that_a_gaussian_lacks():
     gaussian, heavy = (
-        boost(2.5, family, max_iter=1) for family in (Gaussian(), StudentT(df=2.5))
+        boost(2.5, family, max_iter=1, orbit=None)
+        for family in (Gaussian(), StudentT(df=2.5))
     )
     noise = np.hypot(gaussian.elbo_se, heavy.elbo_se)
     assert heavy.elbo - gaussian.elbo > 5 * noise

@@ -33,7 +33,12 @@ def student_t_gradient(theta, df=4.0):
 
 
 def boost(method, log_density=student_t, dim=2, **settings):
-    settings = {"random_state": 0, "max_iter": 1, "n_draws": 128} | settings
+    settings = {
+        "random_state": 0,
+        "max_iter": 1,
+        "n_draws": 128,
+        "orbit": None,
+    } | settings
     return boost_posterior(log_density, dim, calibrate=method, **settings)
 
 
@@ -114,7 +119,7 @@ def test_a_typo_is_refused():
 
 def test_an_estimator_is_corrected_in_many_dimensions():
     X, y = many_rows()
-    settings = {"max_iter": 1, "skew": None, "random_state": 0}
+    settings = {"max_iter": 1, "orbit": None, "random_state": 0}
     plain = BoostedBayesianLogisticRegression(**settings).fit(X, y)
     model = BoostedBayesianLogisticRegression(calibrate="moments", **settings)
     model.fit(X, y)

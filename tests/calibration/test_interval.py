@@ -161,7 +161,7 @@ def test_the_lower_end_holds_where_the_tail_of_weights_has_no_mean():
 
     for seed in range(5):
         result = boost_posterior(
-            log_density, 1, max_iter=1, skew=None, random_state=seed
+            log_density, 1, max_iter=1, orbit=None, random_state=seed
         )
         assert result.pareto_k > 1.0
         theta = result.posterior.sample(20_000, random_state=seed + 10)

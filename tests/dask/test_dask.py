@@ -26,7 +26,7 @@ dask = pytest.importorskip("dask")
 pytest.importorskip("distributed")
 da = pytest.importorskip("dask.array")
 
-SETTINGS = {"random_state": 0, "max_iter": 1, "n_draws": 64, "skew": None}
+SETTINGS = {"random_state": 0, "max_iter": 1, "n_draws": 64, "orbit": None}
 PAIRS = {
     "labels": (BoostedBayesianLogisticRegression, DaskBayesianLogisticRegression),
     "numbers": (BoostedBayesianLinearRegression, DaskBayesianLinearRegression),

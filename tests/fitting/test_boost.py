@@ -87,7 +87,7 @@ class TestObservers:
 
 class TestReport:
     def test_it_is_made_once_and_when_it_is_asked_for(self, banana):
-        fit = banana.boost(2, skew="auto")
+        fit = banana.boost(2, orbit="auto")
         after_fit = banana.target.n_evaluations
         assert fit.mixture.n_components >= 1 and fit.converged in (True, False)
         assert banana.target.n_evaluations == after_fit
@@ -98,17 +98,17 @@ class TestReport:
         assert banana.target.n_evaluations == asked
 
     def test_a_copy_without_its_run_has_it(self, banana):
-        fit = banana.boost(2, skew="auto")
+        fit = banana.boost(2, orbit="auto")
         copied = fit.without_run()
         assert copied.run is None and copied.report == fit.report
         assert fit.run is not None
 
     def test_it_is_the_same_for_the_same_seed(self, make_banana):
         at_once, late = make_banana(), make_banana()
-        fit = late.boost(2, skew="auto")
+        fit = late.boost(2, orbit="auto")
         # Whatever is evaluated in between.
         fit.posterior.sample(100, random_state=1)
-        assert fit.report == at_once.boost(2, skew="auto").report
+        assert fit.report == at_once.boost(2, orbit="auto").report
 
 
 class TestPreparing:
@@ -144,9 +144,9 @@ class TestCorrections:
 
         known = Calibration("affine", step=1.0)
         monkeypatch.setattr(_correct, "calibrate", calibrate)
-        fit = banana.boost(1, calibrate="auto", skew="auto")
+        fit = banana.boost(1, calibrate="auto", orbit="auto")
         assert fit.corrected.calibration is known
-        assert fit.corrected.skewing.n_pairs > 0
+        assert fit.corrected.orbiting.n_evaluations > 0
         wide = fit.corrected.mixture.component_scales()
         narrow = fit.run.stages[-1].component_scales()
         np.testing.assert_allclose(wide, 2.0 * narrow)
@@ -155,7 +155,7 @@ class TestCorrections:
         done = banana.boost(1).run
         last = replace(done.history[-1], improper="Stopped: no mass.")
         improper = replace(done, history=(last,))
-        fit = banana.boost(1, improper, calibrate="auto", skew="auto")
+        fit = banana.boost(1, improper, calibrate="auto", orbit="auto")
         assert "improper" in fit.corrected.calibration.reason
-        assert "improper" in fit.corrected.skewing.reason
-        assert banana.boost(1, improper).corrected.skewing is None
+        assert "improper" in fit.corrected.orbiting.reason
+        assert banana.boost(1, improper).corrected.orbiting is None

@@ -114,8 +114,8 @@ def boost(most, dim=5, **settings):
         {"family": "gaussian-low-rank"},
         {"family": "student_t"},
         {"objective": "hellinger"},
-        {"warp": "auto", "skew": "auto", "calibrate": "auto"},
-        {"failures": "zero", "tol": "auto", "skew": "auto"},
+        {"warp": "auto", "orbit": "auto", "calibrate": "auto"},
+        {"failures": "zero", "tol": "auto", "orbit": "auto"},
     ],
     ids=str,
 )
@@ -155,5 +155,5 @@ def test_no_limit_of_a_fit_binds_its_posterior():
         gradient=lambda theta: 1.3 - np.exp(theta), max_evaluations=60_000,
         max_iter=1, random_state=0,
     )  # fmt: skip
-    assert result.skewing.applied
+    assert result.orbiting.applied
     assert len(result.posterior.sample(70_000, random_state=0)) == 70_000

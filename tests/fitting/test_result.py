@@ -26,14 +26,14 @@ def bent_gradient(theta):
 
 POSITIVE = {"constraints": {"y": (-3.0, None)}}
 WAYS = {
-    "plain": {"skew": None, "refine": False, "tol": 0.0, "max_iter": 3},
-    "skewed": {"max_iter": 1, "skew": "auto"},
-    "constraints": {"skew": None, "max_iter": 2, **POSITIVE},
-    "hellinger": {"objective": "hellinger", "skew": None, "max_iter": 2},
+    "plain": {"orbit": None, "refine": False, "tol": 0.0, "max_iter": 3},
+    "skewed": {"max_iter": 1, "orbit": "auto"},
+    "constraints": {"orbit": None, "max_iter": 2, **POSITIVE},
+    "hellinger": {"objective": "hellinger", "orbit": None, "max_iter": 2},
     "warp": {"warp": "auto"},
-    "warp, constraints": {"warp": "auto", "skew": None, "max_iter": 2, **POSITIVE},
+    "warp, constraints": {"warp": "auto", "orbit": None, "max_iter": 2, **POSITIVE},
     "calibrate": {"calibrate": "moments", "family": "gaussian-diag", "max_iter": 1},
-    "surrogate": {"surrogate": "auto", "skew": "auto", "max_iter": 2},
+    "surrogate": {"surrogate": "auto", "orbit": "auto", "max_iter": 2},
 }
 FEW = {"names": ["x", "y"], "n_draws": 64, "random_state": 0}
 
@@ -51,7 +51,7 @@ def assert_same(one, two):
         assert_equal({key: other[key] for key in untimed}, untimed)
     for name in (
         "message", "elbo", "elbo_se", "remaining_kl", "pareto_k",
-        "remaining_kl_interval", "n_evaluations", "calibration", "skewing",
+        "remaining_kl_interval", "n_evaluations", "calibration", "orbiting",
     ):  # fmt: skip
         assert_equal(getattr(one, name), getattr(two, name), name)
     assert (one.warp is None) == (two.warp is None)

@@ -66,7 +66,7 @@ def test_coefficients_and_their_posterior(name, fit_intercept):
     assert fit_intercept == np.any(model.intercept_)
     assert model.coef_interval(0.8).shape == (*rows, 2)
     if name not in HIERARCHICAL:
-        # Before skewing, as predictions are.
+        # Without orbits, as predictions are.
         mean = model.posterior_.mixture.mean()[: n_classes * (shape[0] + fit_intercept)]
         mean = mean.reshape(n_classes, -1)
         assert_allclose(mean[:, : shape[0]], np.reshape(model.coef_, (n_classes, -1)))
@@ -87,9 +87,11 @@ def test_draws_have_their_shapes_moments_and_intervals(name):
     assert coef.shape == (*shape, len(features(name))) and intercept.shape == shape
     ends = model.coef_interval(0.8).reshape(*coef.shape[1:], 2)
     inside = (coef > ends[..., 0]) & (coef < ends[..., 1])
-    assert_allclose(inside.mean(axis=0), 0.8, atol=5.0 * 0.4 / np.sqrt(20_000))
+    # Those of models with groups are taken from so many pairs.
+    n = 512 if name in HIERARCHICAL else 20_000
+    assert_allclose(inside.mean(axis=0), 0.8, atol=5.0 * 0.4 / np.sqrt(n))
     shift = coef.mean(axis=0) - np.reshape(model.coef_, coef.shape[1:])
-    # Skewing moves means a little.
+    # Orbits move means a little.
     assert (np.abs(shift) < 0.5 * coef.std(axis=0)).all()
     again, _ = drawn(model, 10, 3)
     assert_array_equal(again, drawn(model, 10, 3)[0])

@@ -23,7 +23,7 @@ MODELS = [
     BoostedBayesianLogisticRegression,
     BoostedBayesianPoissonRegression,
 ]
-QUICK = {"prior_scale": "learn", "skew": None, "random_state": 0}
+QUICK = {"prior_scale": "learn", "orbit": None, "random_state": 0}
 
 
 def data_for(model, n=30, d=2, seed=0):

@@ -83,7 +83,7 @@ def test_the_dispersion_is_a_coordinate_and_an_answer(fitted):
 
 
 def test_pieces_are_near_the_whole():
-    pieces_are_near_the_whole(regression, X, Y, [40], max_iter=1, skew=None)
+    pieces_are_near_the_whole(regression, X, Y, [40], max_iter=1, orbit=None)
 
 
 HARD = {

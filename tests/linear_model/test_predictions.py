@@ -23,8 +23,8 @@ N_DRAWS = 200_000
 )
 def fitted(request, data, three_classes):
     settings = {"random_state": 0, "max_iter": 3, "tol": 0.0, "n_draws": 64}
-    # Predictions are those of the mixture before skewing.
-    settings["skew"] = None
+    # Predictions are those of the mixture without orbits.
+    settings["orbit"] = None
     if request.param == "three classes":
         return BoostedBayesianLogisticRegression(**settings).fit(*three_classes)
     return BoostedBayesianLogisticRegression(family=request.param, **settings).fit(

@@ -57,7 +57,7 @@ MODELS = {
     "student_t": lambda: logistic(TWO, family="student_t"),
     "student_t, diag": lambda: logistic(TWO, family=StudentT("diag", df=3.0)),
     "laplace": lambda: logistic(TWO, family="laplace"),
-    "own family": lambda: logistic(TWO, family=Own(), max_iter=1, skew=None),
+    "own family": lambda: logistic(TWO, family=Own(), max_iter=1, orbit=None),
     "roots": lambda: logistic(TWO, family="laplace", objective="hellinger"),
     "calibrated": lambda: logistic(TWO, calibrate="moments", n_draws=128),
     "three classes": lambda: logistic(THREE),

@@ -1,0 +1,104 @@
+"""Finite groups of maps that leave a component as it is, and images of points by them.
+
+A component is whitened, and its coordinates are mapped to the unit cube, where it is
+uniform. There a group of order 2 R consists of shifts by multiples of ``steps / R``,
+modulo one, with odd integers ``steps``, and of reflections about the centre. The groups
+of orders 2, 4, 8, ... contain each other.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from skboost.families import Component
+
+MAX_ORDER = 1024
+# So far from zero and one are coordinates in the cube at least: a component's centre,
+# shifted by a half, would be infinitely far away.
+_EDGE = 1e-16
+# Numbers in the images that are made together.
+_AT_ONCE = 1 << 20
+
+
+class Lattice(NamedTuple):
+    """The groups of one component; `steps` (dim,) are odd integers."""
+
+    component: Component
+    steps: np.ndarray
+
+    @classmethod
+    def of(cls, component, rng):
+        """With random steps: below 512, so that all shifts of 1,024 images differ."""
+        return cls(component, 2 * rng.integers(256, size=component.dim) + 1)
+
+    @property
+    def max_order(self):
+        """The largest group that leaves the component as it is; one without any."""
+        family = self.component.family
+        if family.maps_to_cube:
+            return MAX_ORDER
+        return 2 if family.symmetric else 1
+
+    def whiten(self, theta):
+        """Points (n, dim) from the centre, in coordinates of unit spread."""
+        component = self.component
+        return component.whitening().whiten(theta - component.location())
+
+    def place(self, z):
+        """The points of whitened ones (..., dim)."""
+        flat = z.reshape(-1, z.shape[-1])
+        theta = self.component.whitening().lift(flat) + self.component.location()
+        return theta.reshape(z.shape)
+
+    def images(self, z, begin, end):
+        """Images `begin` to `end`, both even, of whitened points, (n, n_images, dim).
+
+        The first image is the point itself, the second its reflection.
+        """
+        shifts, half = (
+            _shifts(end // 2)[begin // 2 :],
+            np.empty((len(z), 0, z.shape[1])),
+        )
+        if begin == 0:
+            shifts, half = shifts[1:], z[:, None]
+        if len(shifts):
+            family = self.component.family
+            turns = np.outer(shifts, self.steps)
+            u = (family.uniform(z)[:, None] + turns) % 1.0
+            shifted = family.from_uniform(np.clip(u, _EDGE, 1.0 - _EDGE))
+            half = np.concatenate([half, shifted], axis=1)
+        return np.stack([half, -half], axis=2).reshape(len(z), end - begin, -1)
+
+
+def _shifts(n):
+    """Multiples of 1 / n below one: those of 1 / (n / 2) come first."""
+    shifts = np.zeros(1)
+    while len(shifts) < n:
+        shifts = np.concatenate([shifts, shifts + 0.5 / len(shifts)])
+    return shifts
+
+
+def orbits_at(target, mixture, lattice, z, begin, end):
+    """Images `begin` to `end` of whitened points and ``ln p - ln q`` there.
+
+    Block by block, so that not all images are held at once: slices of the points,
+    images (n, n_images, dim), ratios (n, n_images).
+    """
+    size = max(1, _AT_ONCE // ((end - begin) * z.shape[1]))
+    for first in range(0, len(z), size):
+        rows = slice(first, min(first + size, len(z)))
+        images = lattice.place(lattice.images(z[rows], begin, end))
+        theta = images.reshape(-1, z.shape[1])
+        with np.errstate(invalid="ignore"):
+            f = target.log_density(theta) - mixture.log_density(theta)
+        # Where neither has mass.
+        f = np.nan_to_num(f, nan=-np.inf, posinf=np.inf, neginf=-np.inf)
+        yield rows, images, f.reshape(images.shape[:2])
+
+
+def log_ratios(target, mixture, lattice, z, begin, end):
+    """``ln p - ln q`` at images `begin` to `end` of whitened points, (n, n_images)."""
+    f = np.empty((len(z), end - begin))
+    for rows, _, ratios in orbits_at(target, mixture, lattice, z, begin, end):
+        f[rows] = ratios
+    return f

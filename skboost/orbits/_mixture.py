@@ -1,0 +1,252 @@
+"""A mixture whose components are reweighted over orbits.
+
+A finite group of maps leaves a component s_k as it is: every point has S images, its
+orbit, that are alike under s_k. The target is not. With ``f = ln p - ln q``
+
+    q~(theta) = sum_k alpha_k s_k(theta) S exp(f(theta)) / sum_orbit exp(f)
+
+is a normalised density whatever the evidence is: a draw of s_k goes to one of its
+images with the probability that is its share of ``exp(f)``. It holds that
+
+    KL(q~ || p) <= ln Z - sum_k alpha_k E_{s_k}[ln mean_orbit exp f] <= KL(q || p),
+
+with equality on the left for one component, so that nothing can be lost; and the middle
+falls as S doubles, where each group contains the one before. Two images, a point and
+its reflection, are skew-symmetric: Pozza, Durante and Szabo 2024.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import ndtr
+
+from skboost._math import log_sum_exp, log_weights
+from skboost._parallel import row_blocks
+from skboost._pickles import reconstruction
+from skboost.approximation import Mixture
+from skboost.orbits._draws import log_mean, shares_of
+from skboost.orbits._lattice import Lattice, log_ratios, orbits_at
+from skboost.orbits._scores import ScoreMaps
+
+# The largest number of half precision.
+_FARTHEST = float(np.finfo(np.float16).max)
+# Draws whose images are held at once, times images.
+_AT_ONCE = 1 << 16
+
+
+class KnownOrbits(NamedTuple):
+    """What is known of the orbits of one component without the target."""
+
+    # Of the lattice, (dim,).
+    steps: np.ndarray
+    # Draws (n, dim), whitened: there half precision is three digits, in any units.
+    whitened: np.ndarray
+    # Of the images of these draws, (n, order).
+    shares: np.ndarray
+
+    @classmethod
+    def of(cls, lattice, z, f):
+        z = np.clip(z, -_FARTHEST, _FARTHEST).astype(np.float16)
+        return cls(lattice.steps, z, shares_of(f).astype(np.float32))
+
+
+@dataclass(frozen=True, eq=False)
+class OrbitMixture(Mixture):
+    """A mixture whose components are reweighted over orbits; see the module."""
+
+    # `KnownOrbits`, one for each component.
+    orbits: tuple = ()
+    # With None there are draws, made of known ones, moments and marginals, but no
+    # density.
+    target: object = None
+
+    orbiting = True
+
+    def __reduce__(self):
+        # Without a target that holds the data: a pickle must not carry them.
+        carried = self.target is not None and self.target.portable
+        parts = self.components, self.weights, self.orbits
+        return reconstruction(type(self), *parts, self.target if carried else None)
+
+    @classmethod
+    def of(cls, orbits, target):
+        """From `Orbits` of draws."""
+        known = map(KnownOrbits.of, orbits.lattices, orbits.z, orbits.f)
+        mixture = orbits.mixture
+        return cls(mixture.components, mixture.weights, tuple(known), target)
+
+    @cached_property
+    def base(self):
+        return Mixture(self.components, self.weights)
+
+    @cached_property
+    def lattices(self):
+        """The groups of the components."""
+        pairs = zip(self.components, self.orbits, strict=True)
+        return [Lattice(c, known.steps.astype(int)) for c, known in pairs]
+
+    @property
+    def orders(self):
+        """Images of a point under each component."""
+        return tuple(known.shares.shape[1] for known in self.orbits)
+
+    def with_target(self, target):
+        """The same with a target."""
+        return replace(self, target=target)
+
+    def log_density(self, theta):
+        """``ln q~(theta)``, (n,), nats, for one evaluation of the
+        target at every image under every component."""
+        if self.target is None:
+            raise ValueError(
+                "This posterior is reweighted by the log joint density, which it has "
+                "not kept: pickles and files hold no data. Give it one, as with "
+                "posterior.with_log_joint(estimator.make_log_joint(X, y))."
+            )
+        theta = np.asarray(theta, dtype=float)
+        table = self.log_components(theta)
+        for k, (lattice, order) in enumerate(
+            zip(self.lattices, self.orders, strict=True)
+        ):
+            f = self._log_ratios(lattice, lattice.whiten(theta), order)
+            mean = log_mean(f)
+            # Nothing has changed where there is mass at no image.
+            table[:, k] += np.where(np.isneginf(mean), 0.0, f[:, 0] - mean)
+        return log_sum_exp(table, log_weights(self.weights))
+
+    def _log_ratios(self, lattice, z, order):
+        return log_ratios(self.target, self.base, lattice, z, 0, order)
+
+    # --- draws
+
+    def _draw(self, counts, rng):
+        drawn = [np.empty((0, self.dim))]
+        for lattice, known, count in zip(
+            self.lattices, self.orbits, counts, strict=True
+        ):
+            if count:
+                drawn.append(self._drawn(lattice, known, int(count), rng))
+        return np.concatenate(drawn)
+
+    def _drawn(self, lattice, known, n, rng):
+        """New draws of a component, each moved to one image of its orbit."""
+        z = lattice.whiten(lattice.component.sample(n, rng))
+        order, level = known.shares.shape[1], rng.random((n, 1))
+        if self.target is None:
+            return self._drawn_near(lattice, known, z, level, rng)
+        parts = self.target, self.base, lattice, z, 0, order
+        drawn = np.empty_like(z)
+        for rows, images, f in orbits_at(*parts):
+            drawn[rows] = _chosen(images, shares_of(f), level[rows])
+        return drawn
+
+    def _drawn_near(self, lattice, known, z, level, rng):
+        """The same without a target, close to known draws."""
+        index = rng.integers(len(known.shares), size=len(z))
+        order, near = known.shares.shape[1], np.empty_like(z)
+        for rows in row_blocks(len(z), order * self.dim):
+            known_z = known.whitened[index[rows]].astype(float)
+            images = lattice.images(known_z, 0, order)
+            near[rows] = _chosen(images, known.shares[index[rows]], level[rows])
+        # How much of a draw is that of the known one which it is made of: the rest is
+        # new, so that no draw comes twice.
+        kept = 0.99
+        return lattice.place(kept * near + np.sqrt(1.0 - kept**2) * z)
+
+    def _images(self, k, n=None):
+        """Whitened images of known draws of a component, (m, dim), and what reweighting
+        adds to the mass 1 / m of each (m,); a block at a time."""
+        lattice, known = self.lattices[k], self.orbits[k]
+        n, order = len(known.shares[:n]), known.shares.shape[1]
+        for begin in range(0, n, size := max(1, _AT_ONCE // order)):
+            rows = slice(begin, min(begin + size, n))
+            images = lattice.images(known.whitened[rows].astype(float), 0, order)
+            added = (known.shares[rows].astype(float) - 1.0 / order) / n
+            yield images.reshape(-1, self.dim), added.ravel()
+
+    def known_images(self, n_images):
+        """Some `n_images` images of known draws, (m, dim), and what reweighting adds to
+        their masses (m,)."""
+        theta, added = [], []
+        for k, (weight, order) in enumerate(
+            zip(self.weights, self.orders, strict=True)
+        ):
+            n = max(int(weight * n_images / order), 16)
+            for images, mass in self._images(k, n):
+                theta.append(self.lattices[k].place(images))
+                added.append(weight * mass)
+        return np.concatenate(theta), np.concatenate(added)
+
+    # --- marginals
+
+    @cached_property
+    def _maps(self):
+        """Of the normal scores of every component's marginals."""
+        return [
+            ScoreMaps.of(component, lattice, self._images(k))
+            for k, (component, lattice) in enumerate(
+                zip(self.components, self.lattices, strict=True)
+            )
+        ]
+
+    def marginal_log_density(self, k, index, x):
+        """Log density of coordinates under a component, nats."""
+        score, slope, before = self._maps[k].at(self.components[k], index, x)
+        value = super().marginal_log_density(k, index, x)
+        return value + 0.5 * (before**2 - score**2) + np.log(slope)
+
+    def marginal_cdf(self, k, index, x):
+        """Distribution function of coordinates under a component."""
+        return ndtr(self._maps[k].at(self.components[k], index, x)[0])
+
+    # --- moments
+
+    @cached_property
+    def _added(self):
+        """What is added to the means of components, (K, dim), and to their second
+        moments about their centres."""
+        means, squares = np.zeros((2, self.n_components, self.dim))
+        for k, lattice in enumerate(self.lattices):
+            centre = self.components[k].location()
+            for images, mass in self._images(k):
+                theta = lattice.place(images) - centre
+                means[k] += mass @ theta
+                squares[k] += mass @ theta**2
+        return means, squares
+
+    def mean(self):
+        """Mean, shape (dim,)."""
+        return self.base.mean() + self.weights @ self._added[0]
+
+    def covariance(self):
+        """Covariance, shape (dim, dim)."""
+        turned = np.zeros((self.dim, self.dim))
+        for k, component in enumerate(self.components):
+            whitening = component.whitening()
+            for images, mass in self._images(k):
+                theta = whitening.lift(images)
+                turned += self.weights[k] * (mass[:, None] * theta).T @ theta
+        moved, cross = self._moved()
+        change = turned + cross + cross.T - np.outer(moved, moved)
+        return self.base.covariance() + change
+
+    def std(self):
+        """Standard deviations, shape (dim,)."""
+        moved, _ = self._moved()
+        apart = self.component_means() - self.base.mean()
+        change = self.weights @ (self._added[1] + 2.0 * self._added[0] * apart)
+        return np.sqrt(self.base.std() ** 2 + change - moved**2)
+
+    def _moved(self):
+        """By how much the mean moves, and what that adds to the covariance between."""
+        shifts = self._added[0]
+        apart = self.component_means() - self.base.mean()
+        return self.weights @ shifts, (self.weights[:, None] * shifts).T @ apart
+
+
+def _chosen(images, shares, level):
+    """One image of each draw, by the shares of its images and a uniform number."""
+    which = (shares.cumsum(axis=1)[:, :-1] < level).sum(axis=1)
+    return images[np.arange(len(images)), which]
