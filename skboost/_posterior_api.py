@@ -1,14 +1,14 @@
 """Any log density: the engine of the estimators behind one function."""
 
 import warnings
-from numbers import Integral
+from numbers import Integral, Real
 
 import numpy as np
 
 from skboost._random import root_seed
 from skboost._renamed import MOVED, known_parameters
 from skboost._sklearn import Interval, StrOptions, validate_params
-from skboost._starting_points import starting_points
+from skboost._starting_points import scale_of_starts, starting_points
 from skboost.boosting import SurrogateBoosting
 from skboost.fitting import (
     BOOSTING_CONSTRAINTS,
@@ -40,6 +40,8 @@ _CONSTRAINTS = {
     "log_density": [callable],
     "dim": [Interval(Integral, 1, None, closed="left")],
     "gradient": [callable, None],
+    "value_and_gradient": [callable, None],
+    "x0_scale": ["array-like", Interval(Real, 0, None, closed="neither"), None],
     "x0": ["array-like", tuple, None],
     "vectorized": ["boolean", None],
     # Checked in full where it is read.
@@ -69,7 +71,9 @@ def boost_posterior(
     dim,
     *,
     gradient=None,
+    value_and_gradient=None,
     x0=None,
+    x0_scale=None,
     constraints=None,
     vectorized=None,
     log_prior=None,
@@ -107,6 +111,10 @@ def boost_posterior(
         Dimension of the parameter.
     gradient : callable, default=None
         Gradient of `log_density`, of the shape of its argument; None asks autograd.
+    value_and_gradient : callable, default=None
+        Returns what `log_density` and `gradient` return, as a pair, in place of
+        `gradient`: with `gradient` the density is evaluated twice wherever both are
+        needed.
     x0 : array-like of shape (dim,) or (n_starts, dim), or tuple (low, high), \
             default=None
         Where the first components are looked for: a point, several, or a box in which
@@ -116,6 +124,10 @@ def boost_posterior(
         by their sum for a simplex, sorted where ordered and shrunk where correlations
         are impossible, and None is the image of the origin (1 for ``"positive"``, the
         middle of an interval, the centre of a simplex, no correlation).
+    x0_scale : float or array-like of shape (dim,), default=None
+        How far from `x0` mass may lie, one number or one for each coordinate: probes
+        for further modes are drawn at that scale, too. Under `constraints` in
+        unconstrained coordinates, such as logarithms of positive ones.
     constraints : dict, str, tuple or sequence, default=None
         Where coordinates are not free: a dict ``{coordinate: constraint}``, a
         coordinate being an index, one of `names`, or a tuple or range of these, and a
@@ -225,7 +237,7 @@ def boost_posterior(
         "n_draws": n_draws, "calibrate": calibrate, "orbit": orbit, "warp": warp,
         "surrogate": surrogate, "dim": dim, "x0": x0, "constraints": constraints,
         "names": names, "temperature": temperature, "failures": failures,
-        "random_state": random_state,
+        "random_state": random_state, "x0_scale": x0_scale,
     }  # fmt: skip
     observer = _observer(callback, params)
     names = check_names(names, dim)
@@ -234,8 +246,9 @@ def boost_posterior(
     starts, box = starting_points(x0, constraints, seed)
     probe = _probe(None if x0 is None else starts, constraints)
     target = CallableTarget(
-        log_density, dim, gradient, vectorized, n_jobs, probe, failures
-    )
+        log_density, dim, gradient, vectorized, n_jobs, probe, failures,
+        value_and_gradient=value_and_gradient,
+    )  # fmt: skip
     slow = SlowPoints(_LONG, depth=4)
     if vectorized is None and not target.vectorized:
         target.ledger.before = slow
@@ -248,12 +261,11 @@ def boost_posterior(
         slow.draws = engine.settings.n_draws + engine.settings.n_fresh
     else:
         # Every evaluation is dear.
-        probe = probe[: gradient is not None]
+        probe = probe[: gradient is not None or value_and_gradient is not None]
     if len(probe):
         warn_of_wrong_gradient(target, probe, 5, constraints.forward)
     limits = make_limits(params, max_evaluations or float("inf"))
-    told = {"names": names, "constraints": constraints}
-    options = Options(engine, limits, None, warp, calibrate, orbit, **told)
+    options = Options(engine, limits, None, warp, calibrate, orbit, names, constraints)
     try:
         fit = boost(target, options, observer)
     except RunInterrupted as error:
@@ -267,7 +279,8 @@ def boost_posterior(
 
 def _engine(target, params, starts, seed, box):
     """The engine of the parameters, on a surrogate where one is asked for."""
-    engine = make_engine(target, params, starts, seed, None, box)
+    x0_scale = scale_of_starts(params["x0_scale"], target.dim)
+    engine = make_engine(target, params, starts, seed, None, box, x0_scale)
     if params["surrogate"] is None:
         return engine
     # What a surrogate has no evaluations for, or no use.

@@ -221,3 +221,25 @@ def test_what_means_nothing_is_refused_before_any_work(settings, words):
         boost_posterior(**arguments)
     # At most the trial of whether it takes batches.
     assert sum(calls) <= 10
+
+
+def test_values_with_gradients_are_those_of_both():
+    calls = []
+
+    def both(theta):
+        calls.append(len(theta))
+        return -0.5 * np.sum(theta**2, axis=1), -theta
+
+    def log_density(theta):
+        return both(theta)[0]
+
+    given = {"random_state": 0, "max_iter": 2}
+    result = boost_posterior(log_density, 2, value_and_gradient=both, **given)
+    n_together = sum(calls)
+    calls.clear()
+    apart = boost_posterior(log_density, 2, gradient=lambda t: -t, **given)
+    assert result.elbo == apart.elbo
+    assert result.n_evaluations == apart.n_evaluations
+    assert n_together <= sum(calls)
+    with pytest.raises(ValueError, match="value_and_gradient"):
+        boost_posterior(log_density, 2, gradient=lambda t: -t, value_and_gradient=both)

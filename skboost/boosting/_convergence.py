@@ -68,9 +68,8 @@ def little_remains(target, proposer, settings, state, gain):
             remaining, how = after, ", once it is reweighted over orbits"
     if not is_enough(remaining):
         return ""
-    key = settings, ORBIT, state.iteration
-    known = state.modes, state.log_evidence
-    if proposer.missed_modes(target, state.mixture, *known, *key):
+    known = state.modes, state.log_evidence, settings
+    if proposer.missed_modes(state.mixture, *known):
         return ""
     return (
         f"Converged: at most {_at_most(remaining):.2g} nats are left{how}, as few "

@@ -34,9 +34,6 @@ from skboost.proposals import Proposer
 # the draws of each that are kept, then for those by which the mixture is judged. The
 # least that a first mixture is known by, whatever the limits are.
 _SEARCH_SHARE, _POOL_SHARE, _FRESH_SHARE, _LEAST_DRAWS = 0.6, 0.1, 0.8, 16
-# Of the posterior's mass at modes that a first mixture does not reach, above which it
-# is made anew.
-_NEARLY_ALL = 0.99
 # Iterations that look for modes around the mixture: ever more seldom, as fewer are
 # left. `begin` has looked once.
 _LOOKS = (4, 16, 64, 256, 1024)
@@ -111,9 +108,7 @@ class Boosting:
         state = self._first_state(target, mixture)
         with suppress(BudgetSpent):
             modes = proposer.find_modes(target, state.fresh, modes, settings, 0)
-            if self._lacks_nearly_all(target, state, modes):
-                mixture = proposer.at_modes(target, modes, settings)
-                state = self._first_state(target, mixture)
+            state = self._with_missed(target, replace(state, modes=modes))
         state = replace(state, modes=modes)
         components = state.iterate.components
         heaviest = components.components[int(components.weights.argmax())]
@@ -152,16 +147,32 @@ class Boosting:
             remaining=remaining,
         )
 
-    def _lacks_nearly_all(self, target, state, modes):
-        """Whether most of the mass is at modes that the first mixture does not reach.
+    def _with_missed(self, target, state):
+        """The state with a component at every mode that the mixture lacks.
 
-        Components beside it would be found there one by one, and it would be refined in
-        vain until they are: one run spent five iterations at e^-60 of the mass.
+        One for each iteration would be too few where there are many modes, and the
+        others would be refined in vain until the heaviest is there.
         """
-        missed = self.proposer.missed_modes(
-            target, state.mixture, modes, state.log_evidence, self.settings, 0
+        components, modes = state.iterate.components, state.modes
+        known = state.log_evidence, modes, self.settings
+        if not self.proposer.missed_modes(state.mixture, modes, known[0], known[2]):
+            return state
+        grown = self.proposer.with_missed(components, *known)
+        if grown is components:
+            return state
+        t, settings = state.iteration, self.settings
+        settings = settings.with_more_draws(state.draw_multiplier)
+        iterate = self.combination.begin(target, grown, settings)
+        fresh = self._fresh(target, iterate.mixture, settings, t, 3)
+        return replace(
+            state,
+            iterate=iterate,
+            fresh=fresh,
+            step_memory=None,
+            best=fresh,
+            best_iteration=t,
+            remaining=self._remaining(target, fresh, t),
         )
-        return sum(mode.mass for mode in missed) > _NEARLY_ALL
 
     # --- one iteration
 
@@ -232,7 +243,8 @@ class Boosting:
         if t not in _LOOKS:
             return state
         known = state.fresh, state.modes, self.settings
-        return replace(state, modes=self.proposer.find_modes(target, *known, t))
+        modes = self.proposer.find_modes(target, *known, t)
+        return self._with_missed(target, replace(state, modes=modes))
 
     def _context(self, target, state):
         """What a search for a component knows."""
@@ -381,11 +393,12 @@ class Boosting:
             modes = proposer.find_modes(target, state.fresh, state.modes, *key)
             if len(modes.components) == len(state.modes.components):
                 return modes, None
-            known = modes, state.log_evidence
-            missed = proposer.missed_modes(target, mixture, *known, *key)
+            known = modes, state.log_evidence, self.settings
+            if not proposer.missed_modes(mixture, *known):
+                return modes, None
+            return modes, self._with_missed(target, replace(state, modes=modes))
         except BudgetSpent:
             return None, None
-        return modes, replace(state, modes=modes) if missed else None
 
 
 def recomputed(target, fresh):

@@ -50,11 +50,11 @@ BOOSTING_CONSTRAINTS = {
 }
 
 
-def make_engine(target, params, starts, seed, n_jobs, box=None):
+def make_engine(target, params, starts, seed, n_jobs, box=None, x0_scale=None):
     """The engine for a target and the hyperparameters of `BOOSTING_CONSTRAINTS`.
 
     `starts` (n_starts, dim) are where searches begin, and `n_jobs` counts threads over
-    them; in `box` further ones are drawn.
+    them; in `box` further ones are drawn, and probes as far out as `x0_scale`.
 
     Raises
     ------
@@ -82,9 +82,13 @@ def make_engine(target, params, starts, seed, n_jobs, box=None):
         most = most_images(params["orbit"])
         settings = replace(settings, allowed_kl=allowed_kl(target), max_order=most)
     learns_scale = target.scale_prior is not None
-    proposer = CommonScaleProposer if learns_scale else DensityProposer
+    parts = family, objective, starts, box
+    if learns_scale:
+        proposer = CommonScaleProposer(*parts)
+    else:
+        proposer = DensityProposer(*parts, x0_scale)
     return Boosting(
-        proposer(family, objective, starts, box),
+        proposer,
         combination.of(params["step_size"], params["corrective"]),
         settings,
     )

@@ -65,6 +65,9 @@ class Report(NamedTuple):
     message: str
     calibration: Calibration | None
     orbiting: OrbitReport | None
+    log_evidence: float = float("nan")
+    log_evidence_se: float = float("nan")
+    modes_found: tuple = ()
 
 
 class Fit:
@@ -203,6 +206,9 @@ class Fit:
             message=message_of(*parts),
             calibration=done.calibration,
             orbiting=done.orbiting,
+            log_evidence=judgement.log_evidence.value,
+            log_evidence_se=judgement.log_evidence.se,
+            modes_found=judgement.modes_found(place),
         )
         self._let_go()
         return report

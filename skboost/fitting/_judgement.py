@@ -7,13 +7,28 @@ import numpy as np
 
 from skboost._budget import BudgetSpent
 from skboost._random import INTERVAL, REPORT, generator
-from skboost.approximation import Estimate, FreshDraws, RemainingKL
+from skboost.approximation import (
+    Estimate,
+    FreshDraws,
+    RemainingKL,
+    log_mean_weight,
+)
 from skboost.calibration import (
     KLInterval,
     lower_end,
     n_chains,
     remaining_kl_interval,
 )
+
+
+class FoundMode(NamedTuple):
+    """Where climbs ended: the mode, their number, its share of the mass at all modes,
+    and whether the mixture has it."""
+
+    location: list
+    n_climbs: int
+    mass: float
+    in_mixture: bool
 
 
 class Judgement(NamedTuple):
@@ -33,6 +48,35 @@ class Judgement(NamedTuple):
     @property
     def elbo(self):
         return self.fresh.elbo()
+
+    @property
+    def log_evidence(self):
+        """By importance sampling from the mixture, an `Estimate` in nats."""
+        elbo, remaining, fresh = self.elbo, self.remaining, self.fresh
+        se = float(np.hypot(elbo.se, remaining.se))
+        if fresh.log_joint is not None and fresh.outside < 1.0:
+            with np.errstate(divide="ignore"):
+                share = np.log(len(fresh.theta) * fresh.row_weights)
+            se = log_mean_weight(fresh.log_ratio + share)[1]
+        return Estimate(elbo.value + remaining.value, se)
+
+    def modes_found(self, place):
+        """A `FoundMode` for every mode that was weighed, the heaviest first."""
+        if self.modes is None or not self.modes.weighed:
+            return ()
+        index, weighed = zip(*self.modes.weighed, strict=True)
+        # By estimates of one kind.
+        logs = np.array([one.mass for one in weighed])
+        with np.errstate(invalid="ignore"):
+            mass = np.nan_to_num(np.exp(logs - logs.max()))
+        mass /= max(mass.sum(), np.finfo(float).tiny)
+        where = place(np.array([self.modes.components[k].location() for k in index]))
+        lacking = {one.index for one in self.missed}
+        counts = self.modes.counts
+        return tuple(
+            FoundMode(where[i].tolist(), counts[k], float(mass[i]), k not in lacking)
+            for i, k in sorted(enumerate(index), key=lambda pair: -mass[pair[0]])
+        )
 
 
 def judged(problem, run, mixture=None):
@@ -72,7 +116,7 @@ def _by_new_draws(problem, run, mixture):
     modes = run.state.modes if run.n_iter == 1 else run.modes
     if modes is None or not mixture.equals(run.state.mixture):
         modes = engine.proposer.find_modes(target, fresh, run.state.modes, *key)
-    missed = engine.proposer.missed_modes(target, mixture, modes, log_evidence, *key)
+    missed = engine.proposer.missed_modes(mixture, modes, log_evidence, settings)
     return Judgement(fresh, remaining, modes, tuple(missed))
 
 

@@ -48,6 +48,9 @@ def _remarks(problem, run, corrected, judgement, interval):
             f"density is zero: {engine.combination.outside_advice}. The ELBO is that "
             "of the posterior restricted to where it is not."
         )
+    modes = judgement.modes
+    if run.converged and modes is not None and np.count_nonzero(modes.counts) == 1:
+        remarks += f" None of {modes.total} climbs led to a second mode."
     if engine.proposer.modes_not_searched(target):
         remarks += (
             f" With {target.dim} coordinates modes outside the mixture were "
@@ -101,7 +104,8 @@ def _uncertified(missed, place):
         f"uncertified: probes outside the mixture found {len(missed)} "
         f"mode{'s' * (len(missed) > 1)} that it lacks, the heaviest with about "
         f"{100 * missed[0].mass:.2g} % of the posterior's mass. Pass more iterations "
-        f"(max_iter), or start there, too (x0 of boost_posterior): {shown}. "
+        "(max_iter) or a larger max_components, or start there, too (x0 of "
+        f"boost_posterior): {shown}. "
     )
 
 

@@ -6,6 +6,7 @@ from functools import cached_property
 from skboost._pickles import VersionedPickle
 from skboost.calibration import Calibration
 from skboost.fitting._fit import Fit, FromFit, Report
+from skboost.fitting._judgement import FoundMode
 from skboost.orbits import OrbitReport
 from skboost.posterior import (
     as_posterior,
@@ -53,6 +54,13 @@ class BoostingResult(VersionedPickle):
     remaining_kl_interval : tuple of float
         (low, high) estimate of the remaining error, in nats. What short chains from
         the posterior do not reach is not in it; `high` is inf where nothing is known.
+    log_evidence, log_evidence_se : float
+        Log of the normalising constant by importance sampling from the mixture, and its
+        standard error; blind to what the mixture never reaches, as `pareto_k` to that.
+    modes_found : tuple of FoundMode
+        Where climbs ended, the heaviest first: ``location`` on your scale, the number
+        ``n_climbs`` of them, ``mass``, the share of what all these modes hold by draws
+        around each, and ``in_mixture``. Empty where no modes were looked for.
     calibration : Calibration or None
         What became of the correction; None without `calibrate`.
     orbiting : OrbitReport or None
@@ -85,6 +93,9 @@ class BoostingResult(VersionedPickle):
     remaining_kl_se = FromFit("report.remaining_kl_se")
     remaining_kl_interval = FromFit("report.remaining_kl_interval")
     pareto_k = FromFit("report.pareto_k")
+    log_evidence = FromFit("report.log_evidence")
+    log_evidence_se = FromFit("report.log_evidence_se")
+    modes_found = FromFit("report.modes_found")
     message = FromFit("report.message")
     calibration = FromFit("report.calibration")
     orbiting = FromFit("report.orbiting")
@@ -180,6 +191,7 @@ def _report(values):
     """The report that a file holds; those of earlier versions have no corrections."""
     kinds = {"calibration": Calibration, "orbiting": OrbitReport}
     held = {name: values.get(name) for name in _REPORTED}
+    held["modes_found"] = tuple(FoundMode(*one) for one in held["modes_found"] or ())
     for name, kind in kinds.items():
         held[name] = None if held[name] is None else kind(**held[name])
     interval = held["remaining_kl_interval"] or (0.0, float("inf"))

@@ -7,11 +7,11 @@ from skboost.modes._curvature import (
     inverse_curvature,
     wide_directions,
 )
+from skboost.modes._missed import missed_modes, weighed
 from skboost.modes._modes import (
     MAX_HESSIAN_DIM,
     Box,
     Modes,
     ModeSearch,
     add_ends,
-    missed_modes,
 )

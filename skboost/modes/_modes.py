@@ -2,14 +2,11 @@
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import eigh
 
 from skboost._budget import BudgetSpent
-from skboost._math import N_ERRORS
 from skboost._random import MODES, generator
 from skboost._settings import Settings
 from skboost.families import Component
@@ -19,10 +16,16 @@ from skboost.modes._curvature import inverse_curvature, with_factor
 # Two ends are one mode within that many standard deviations of its Laplace
 # approximation, or where the density dips by less than that many nats between them.
 _SAME, _DIP = 0.25, 0.02
+# Nats that a density has to fall at one standard deviation of a mode.
+_FLAT = 1e-6
 # Scales below that share of the largest are rounding, and have no Cholesky factor.
 _NARROWEST = 1e-6
 # Share of the heaviest mode's mass below which another does not matter.
 _LIGHTEST = 1e-5
+# Climbs of a search, at least, where several modes are known.
+_IF_SEVERAL = 128
+# Climbs that begin together at most.
+_MOST_AT_ONCE = 64
 # Above this dimension there is no Hessian: scales are not tried out, and the ends of
 # climbs cannot be told apart.
 MAX_HESSIAN_DIM = 200
@@ -32,15 +35,20 @@ MAX_HESSIAN_DIM = 200
 class Modes:
     """Modes that climbs have led to: a Laplace approximation at each.
 
-    Their log masses are those of Laplace's method, nats. The last search made
-    `n_climbs`, those included that ended nowhere, and as many as `last` until it had
-    found the last mode that matters.
+    Their log masses are those of Laplace's method, nats; -inf where the density beside
+    a climb's end does not confirm it. The last search made `n_climbs`, those included
+    that ended nowhere, and as many as `last` until it had found the last mode that
+    matters. `counts` are climbs of all searches by the mode where they ended, `total`
+    is their number, and `weighed` has a `WeighedMode` for every mode that was weighed.
     """
 
     components: tuple = ()
     mass: tuple = ()
     n_climbs: int = 0
     last: int = 0
+    counts: tuple = ()
+    total: int = 0
+    weighed: tuple = ()
 
     @property
     def matter(self):
@@ -93,7 +101,16 @@ def add_ends(target, family, modes, ends):
     assignment = _ModeAssignment(target, family, ends, modes)
     owner, n_climbs = assignment.owner, modes.n_climbs + len(ends.points)
     found, mass = tuple(assignment.components), tuple(assignment.mass)
-    grown = Modes(found, mass, n_climbs, modes.last)
+    counts = np.bincount(owner[owner >= 0], minlength=len(found))
+    counts[: len(modes.counts)] += np.array(modes.counts, dtype=int)
+    grown = replace(
+        modes,
+        components=found,
+        mass=mass,
+        n_climbs=n_climbs,
+        counts=tuple(counts.tolist()),
+        total=modes.total + len(ends.points),
+    )
     new = grown.matter & (np.arange(len(found)) >= len(modes.components))
     rows = np.flatnonzero(np.isin(owner, np.flatnonzero(new)))
     if not len(rows):
@@ -124,9 +141,10 @@ class _ModeAssignment:
         k = int(self.distance[i].argmin()) if self.components else None
         if k is None or not self._connected(point, self.components[k]):
             k = len(self.components)
-            params = laplace_approximation(self.target, self.family, point)
+            params, confirmed = laplace_approximation(self.target, self.family, point)
             self.components.append(Component(self.family, params))
-            self.mass.append(self.ends.heights[i] + self.components[k].entropy())
+            mass = self.ends.heights[i] + self.components[k].entropy()
+            self.mass.append(mass if confirmed else -np.inf)
             self._claim(k)
         self.owner[i], self.open[i] = k, False
 
@@ -151,14 +169,14 @@ def _distance(component, points):
 
 
 def laplace_approximation(target, family, mode):
-    """Member of the family with the curvature at a mode.
+    """Member of the family with the curvature at a mode, and whether it is one.
 
     Its scales are shrunk where the density falls faster than they say, as at the
-    mode of ``-x^4``, whose curvature is zero.
+    mode of ``-x^4``, whose curvature is zero. On a plateau it does not fall at all.
     """
     covariance = inverse_curvature(target, mode, family)
     if len(mode) > MAX_HESSIAN_DIM:
-        return _of_variances(target, family, mode, covariance)
+        return _of_variances(target, family, mode, covariance), True
     one_each = covariance.ndim == 1
     variances, axes = (covariance, np.eye(len(mode))) if one_each else eigh(covariance)
     std = np.sqrt(np.maximum(variances, _NARROWEST**2 * variances.max()))
@@ -174,10 +192,11 @@ def laplace_approximation(target, family, mode):
             break
         std[steep] *= 0.25
     std = np.maximum(std, _NARROWEST * std.max())
+    confirmed = bool((drop > _FLAT).all())
     if one_each:
-        return _of_variances(target, family, mode, std**2)
+        return _of_variances(target, family, mode, std**2), confirmed
     shrunk = (axes * std**2) @ axes.T
-    return family.from_moments(mode, 0.5 * (shrunk + shrunk.T))
+    return family.from_moments(mode, 0.5 * (shrunk + shrunk.T)), confirmed
 
 
 def _of_variances(target, family, mode, variances):
@@ -189,21 +208,40 @@ def _of_variances(target, family, mode, variances):
 # --- looking for them, from the starts and far around a mixture
 
 
-def far_draws(mixture, n, rng):
-    """Draws far around every component, at widths from two to fifty of its own.
+def far_draws(mixture, modes, n, rng, starts, x0_scale=None):
+    """Draws far around every component, at widths of every order of magnitude.
 
-    Where in between a mode lies is not known, so every order of magnitude gets as
-    many; and components count alike, for light ones are as good a place to look from.
+    One in four has a component's correlations, at two to fifty widths. The others have
+    none, at two to three thousand: where each mode is narrow in directions of its
+    own, the first stay in one basin. Light components count as much as heavy ones, for
+    they are as good a place to look from. Where several modes are known, every other
+    draw is in a box twice as wide as they lie; where `x0_scale` says how far mass may
+    lie, one in four is of that scale, around a start.
     """
-    widths = np.exp(rng.uniform(*np.log((2.0, 50.0)), n))
     owner = rng.integers(mixture.n_components, size=n)
+    order, u = np.arange(n), rng.random(n)
+    correlated = order % 4 == 0
+    widest = np.where(correlated, 50.0, 3000.0)
+    widths = 2.0 * (widest / 2.0) ** u
+    noise = rng.standard_normal((n, mixture.dim))
     theta = np.empty((n, mixture.dim))
     for k, component in enumerate(mixture.components):
-        rows = np.flatnonzero(owner == k)
-        if len(rows):
-            centre = component.location()
-            away = component.sample(len(rows), rng) - centre
+        centre = component.location()
+        rows = owner == k
+        theta[rows] = centre + (widths[:, None] * component.scale() * noise)[rows]
+        rows &= correlated
+        if rows.any():
+            away = component.sample(int(rows.sum()), rng) - centre
             theta[rows] = centre + widths[rows, None] * away
+    if modes.several:
+        places = np.array([mode.location() for mode in modes.heaviest(None)])
+        low, high = places.min(axis=0), places.max(axis=0)
+        rows = order % 2 == 1
+        box = low + (2.0 * rng.random((n, mixture.dim)) - 0.5) * (high - low)
+        theta[rows] = box[rows]
+    if x0_scale is not None:
+        rows = order % 4 == 2
+        theta[rows] = (starts[order % len(starts)] + x0_scale * noise)[rows]
     return theta
 
 
@@ -219,6 +257,7 @@ class ModeSearch:
     starts: np.ndarray
     box: Box | None
     settings: Settings
+    x0_scale: np.ndarray | None = None
 
     def from_starts(self):
         """Modes that the starts lead to; none are looked for from a single start.
@@ -233,7 +272,7 @@ class ModeSearch:
             return self._climbed(Modes(), self.starts, np.ones(self.target.dim))
         rng = generator(self.settings.seed, MODES)
 
-        def draw(n):
+        def draw(n, modes=None):
             return self.box.draw(n, rng)
 
         batch = 64
@@ -259,12 +298,16 @@ class ModeSearch:
         odd = fresh.underrated(n_odd)
         if len(odd):
             known = self._climbed(known, odd, scale)
-        draw = partial(far_draws, mixture, rng=rng)
+        given = self.starts, self.x0_scale
+
+        def draw(n, modes):
+            return far_draws(mixture, modes, n, rng, *given)
+
         # Sixteen climbs cost 1 % of the evaluations of a fit.
-        return self._searched(draw, scale, known, 16, 256, 4, 0.0625)
+        return self._searched(draw, scale, known, 16, 512, 4, 0.0625)
 
     def _searched(self, draw, scale, known, batch, most, patience, share):
-        """Climb from ``draw(n)`` until few modes can be left.
+        """Climb from ``draw(n, modes)`` until few modes can be left.
 
         So many climbs at once, and at most, for a share of all evaluations that a run
         may take. Batches follow until `patience` times as many climbs were made as it
@@ -274,15 +317,20 @@ class ModeSearch:
         share = share * budget.whole.max_evaluations
         # A climb takes some thirty evaluations.
         batch = int(np.clip(share / 30, 4, batch))
-        modes = Modes(known.components, known.mass)
+        modes = replace(known, n_climbs=0, last=0)
         before, unspent, wanted = self.target.n_evaluations, share, batch
         while modes.n_climbs < min(wanted, most) and unspent > 0 and not budget.cuts():
             try:
-                modes = self._climbed(modes, draw(batch), scale, unspent)
+                # Climbs that are needed in any case go together.
+                n = int(np.clip(wanted - modes.n_climbs, batch, _MOST_AT_ONCE))
+                modes = self._climbed(modes, draw(n, modes), scale, unspent)
             except BudgetSpent:
                 break
             unspent = share - (self.target.n_evaluations - before)
             wanted = max(batch, patience * modes.last)
+            if modes.several:
+                # Where there are several, another is likely.
+                wanted = max(_IF_SEVERAL, 2 * wanted)
         return modes
 
     def _climbed(self, modes, starts, scale, max_evaluations=np.inf):
@@ -292,58 +340,3 @@ class ModeSearch:
 
         ends = climb_all(self.target, starts, scale, max_evaluations, arrived)
         return add_ends(self.target, self.family, modes, ends)
-
-
-# --- what a mixture lacks, as far as probes outside of it can see
-
-
-# Draws around a mode by which its mass is estimated.
-_N_DRAWS = 256
-# A mode is outside if the mixture has less than that share of the mass around it.
-_COVERED = 0.1
-# Log of a ratio that is infinite for all that a share says, and can be squared.
-_LARGEST = 300.0
-
-
-class MissedMode(NamedTuple):
-    """A mode that the mixture lacks, and its share of the mass, estimated."""
-
-    location: np.ndarray
-    mass: float
-
-
-def missed_modes(search, mixture, modes, log_evidence, *key):
-    """Modes outside a mixture with more than ``tol`` of the mass, heaviest first.
-
-    The mass of a mode is estimated by importance sampling from its Laplace
-    approximation: its height, or Laplace's own formula, say little of modes that are no
-    ellipses.
-    `log_evidence` is that of the part of the posterior that the mixture reaches, nats;
-    the key names the random stream.
-    """
-    if not np.isfinite(log_evidence):
-        return []
-    rng = generator(search.settings.seed, MODES, *key, 1)
-    candidates = modes.heaviest(len(modes.components))
-    mass = np.array(
-        [_mass_outside(search, mixture, c, log_evidence, rng) for c in candidates]
-    )
-    share = mass / (1.0 + mass.sum())
-    # A mixture without that share of the mass has KL(q || p) as large as it.
-    return [
-        MissedMode(candidates[k].location(), float(share[k]))
-        for k in np.argsort(-share, kind="stable")
-        if share[k] > search.settings.tol
-    ]
-
-
-def _mass_outside(search, mixture, component, log_evidence, rng):
-    """Mass around a mode, in units of what is reached; 0 where that has some of it."""
-    theta = component.sample(_N_DRAWS, rng)
-    log_s = component.log_density(theta)
-    log_q = mixture.log_density(theta) - log_s
-    ratio = search.target.log_density(theta) - log_evidence - log_s
-    with np.errstate(over="ignore"):
-        there, covered = np.exp(np.minimum(ratio, _LARGEST)), np.exp(log_q).mean()
-    mass = there.mean() - N_ERRORS * there.std() / np.sqrt(_N_DRAWS)
-    return float(mass) if mass > 0.0 and covered < _COVERED * mass else 0.0

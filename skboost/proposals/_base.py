@@ -35,16 +35,16 @@ class Proposer(ABC):
         """The known modes, and those that fresh draws of a mixture lead to."""
         return modes
 
-    def at_modes(self, target, modes, settings):
-        """The mixture that a run begins with at known modes, the starts forgotten."""
-        raise NotImplementedError
+    def with_missed(self, mixture, log_evidence, modes, settings):
+        """The mixture with a component at every known mode that it lacks."""
+        return mixture
 
     def n_moving(self, mixture):
         """Parameters that a search moves in a component; 0 where it fits no draws."""
         return 0
 
-    def missed_modes(self, target, mixture, modes, log_evidence, settings, *key):
-        """Modes outside a mixture that probes find, the heaviest first."""
+    def missed_modes(self, mixture, modes, log_evidence, settings):
+        """Known modes outside a mixture, the heaviest first."""
         return ()
 
     def located(self, modes):

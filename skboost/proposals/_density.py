@@ -1,24 +1,32 @@
 """Components where the density is: from starts, around mixtures, at further modes."""
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from skboost._budget import BudgetSpent
 from skboost._random import PROBE, generator
 from skboost._settings import MAX_CANDIDATES
-from skboost.approximation import Mixture
+from skboost.approximation import Mixture, kept_components
 from skboost.families import Component
-from skboost.modes import MAX_HESSIAN_DIM, Modes, ModeSearch, missed_modes
+from skboost.modes import MAX_HESSIAN_DIM, Modes, ModeSearch, missed_modes, weighed
 from skboost.proposals._family import FamilyProposer
-from skboost.proposals._first import initial_mixture
+from skboost.proposals._first import fitted_at, initial_mixture
 from skboost.proposals._improper import collapse_to_pole, drift_to_infinity
+
+# Of the heaviest component's weight, below which one that was there is dropped.
+_NEGLIGIBLE = 1e-6
 
 
 @dataclass(frozen=True)
 class DensityProposer(FamilyProposer):
-    """Searches near and far, and knows the modes that climbs lead to."""
+    """Searches near and far, and knows the modes that climbs lead to.
+
+    `x0_scale` says how far from the starts mass may lie, where that is known.
+    """
+
+    x0_scale: np.ndarray | None = None
 
     @property
     def _located(self):
@@ -27,34 +35,61 @@ class DensityProposer(FamilyProposer):
         return self.family.variants()[-1].with_rank()
 
     def _mode_search(self, target, settings):
-        return ModeSearch(target, self._located, self.starts, self.box, settings)
+        where = self.starts, self.box
+        return ModeSearch(target, self._located, *where, settings, self.x0_scale)
 
     def initial(self, target, settings):
         """Ordinary variational inference, at every mode that the starts lead to."""
         modes = Modes()
         with suppress(BudgetSpent):
             modes = self._mode_search(target, settings).from_starts()
-        return self.at_modes(target, modes, settings), modes
-
-    def at_modes(self, target, modes, settings):
-        """Ordinary variational inference at known modes; else from the starts."""
         search = self._mode_search(target, settings)
         try:
-            return initial_mixture(search, modes, self.family, settings)
+            return initial_mixture(search, modes, self.family, settings), modes
         except BudgetSpent:
             # Not a single evaluation at the starts fitted in.
             params = self._located.from_moments(self.starts[0], np.ones(target.dim))
-            return Mixture.single(Component(self._located, params))
+            return Mixture.single(Component(self._located, params)), modes
 
     def modes_not_searched(self, target):
         return target.dim > MAX_HESSIAN_DIM and not target.knows_curvature
 
     def find_modes(self, target, fresh, modes, settings, *key):
-        return self._mode_search(target, settings).around(fresh, modes, *key)
+        """With components fitted at modes that the mixture seems to lack: what these
+        gain is compared with the ELBO of the mixture."""
+        modes = self._mode_search(target, settings).around(fresh, modes, *key)
+        if not modes.components:
+            return modes
+        modes = weighed(target, modes, settings.seed)
+        known = modes, fresh.mixture, fresh.elbo().value, settings.tol
+        missed = missed_modes(*known, surely=False)
+        known = dict(modes.weighed)
+        new = [one.index for one in missed if not known[one.index].fitted]
+        located = tuple(modes.components[k] for k in new)
+        fits = fitted_at(target, self.family, located, settings)
+        for k, fitted in zip(new, fits, strict=True):
+            known[k] = known[k]._replace(fitted=fitted)
+        return replace(modes, weighed=tuple(known.items()))
 
-    def missed_modes(self, target, mixture, modes, log_evidence, settings, *key):
-        search = self._mode_search(target, settings)
-        return missed_modes(search, mixture, modes, log_evidence, *key)
+    def missed_modes(self, mixture, modes, log_evidence, settings):
+        return missed_modes(modes, mixture, log_evidence, settings.tol)
+
+    def with_missed(self, mixture, log_evidence, modes, settings):
+        missed = self.missed_modes(mixture, modes, log_evidence, settings)
+        fitted = [dict(modes.weighed)[one.index].fitted for one in missed]
+        fitted = [fit for fit in fitted if fit]
+        if not fitted:
+            return mixture
+        components, logs = zip(*fitted, strict=True)
+        weights = np.append(mixture.weights, np.exp(np.array(logs) - log_evidence))
+        most = np.max(logs) - log_evidence
+        if most > 0.0:
+            shares = np.exp(np.array(logs) - log_evidence - most)
+            weights = np.append(mixture.weights * np.exp(-most), shares)
+        # What has next to no mass would be moved in vain.
+        weights[weights < _NEGLIGIBLE * weights.max()] = 0.0
+        grown = Mixture((*mixture.components, *components), weights / weights.sum())
+        return grown.keep(kept_components(grown.weights, settings.max_components))
 
     def located(self, modes):
         return modes.heaviest(MAX_CANDIDATES)

@@ -13,7 +13,6 @@ from scipy.sparse.csgraph import connected_components
 from skboost._budget import BudgetSpent
 from skboost._parallel import chunked_map
 from skboost._random import BASE, generator
-from skboost._settings import MAX_CANDIDATES
 from skboost._solver import SMALLEST_TOL, ascend
 from skboost.approximation import Mixture
 from skboost.families import MAX_FULL_DIM, Component, DiagonalGaussian
@@ -203,27 +202,36 @@ def _at_mode(target, family, mode):
 def initial_mixture(search, modes, family, settings):
     """One component at every mode, with weights by their evidence."""
     target = search.target
-    most = min(MAX_CANDIDATES, settings.max_components or MAX_CANDIDATES)
-    kept = modes.heaviest(most)
+    kept = modes.heaviest(settings.max_components)
     if len(kept) < 2:
         starts = [mode.location() for mode in kept] + list(search.starts)
         return Mixture.single(
             first_component(target, family, np.array(starts), settings)
         )
-    groups = list(enumerate(_groups(kept)))
-    fit = partial(_fitted, target, family, settings)
-    components, logs = [], []
-    for members, shares, value in chunked_map(fit, groups, settings.n_jobs, "shared"):
-        components += members
-        # Each group's ELBO is its log evidence, up to what its fit misses.
-        logs.append(value + np.log(shares))
-    logs = np.concatenate(logs)
+    components, logs = zip(*fitted_at(target, family, kept, settings), strict=True)
+    logs = np.array(logs)
     if np.isneginf(logs).any():
         # Limits left no room for a fit: Laplace's own masses are what is known.
         known = dict(zip(map(id, modes.components), modes.mass, strict=True))
-        logs = np.array([known[id(mode)] for _, group in groups for mode in group])
+        logs = np.array([known[id(mode)] for mode in kept])
     weights = np.exp(logs - logs.max())
-    return Mixture(tuple(components), weights / weights.sum())
+    return Mixture(components, weights / weights.sum())
+
+
+def fitted_at(target, family, modes, settings):
+    """A component fitted at every mode, and its log mass, nats: a list of pairs."""
+    if not modes:
+        return []
+    groups = _groups(modes)
+    fit = partial(_fitted, target, family, settings)
+    numbered = list(enumerate(groups))
+    fits = {}
+    found = chunked_map(fit, numbered, settings.n_jobs, "shared")
+    for group, (members, shares, value) in zip(groups, found, strict=True):
+        # Each group's ELBO is its log evidence, up to what its fit misses.
+        logs = (value + np.log(shares)).tolist()
+        fits |= zip(map(id, group), zip(members, logs, strict=True), strict=True)
+    return [fits[id(mode)] for mode in modes]
 
 
 def _groups(components, overlap=6.0):

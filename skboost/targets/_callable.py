@@ -51,7 +51,13 @@ class CallableTarget(Target):
         probe=None,
         failures="raise",
         name="log_density",
+        value_and_gradient=None,
     ):
+        if gradient is not None and value_and_gradient is not None:
+            raise ValueError(
+                "gradient and value_and_gradient were both passed; pass the second "
+                "alone."
+            )
         self.dim = dim
         self.n_jobs = n_jobs
         self.failures = failures
@@ -63,7 +69,12 @@ class CallableTarget(Target):
             # of one point can not be mistaken for a function of a batch.
             n = next(n for n in (3, 4, 5) if n != dim)
             probe = 0.1 * np.random.default_rng(0).standard_normal((n, dim))
-        user = _UserFunction(log_density, gradient, bool(vectorized), name)
+        owner = getattr(gradient, "__self__", None)
+        if owner is log_density:
+            # One object may give both at once.
+            value_and_gradient = getattr(owner, "value_and_gradient", None)
+        functions = log_density, gradient, value_and_gradient
+        user = _UserFunction(*functions, bool(vectorized), name)
         self._user = user.tried_out(probe) if vectorized is None else user
         self.vectorized = self._user.vectorized
 
@@ -109,6 +120,7 @@ class _UserFunction(NamedTuple):
 
     function: object
     gradient: object
+    both: object
     vectorized: bool
     name: str
     hint: str = ""
@@ -182,12 +194,12 @@ class _UserFunction(NamedTuple):
 
     def at(self, theta, with_score):
         """Values and scores, or None, of one call, for a point or for all rows."""
-        if with_score and self.gradient is None:
+        if with_score and self.gradient is None and self.both is None:
             return self._differentiated(theta)
         advice = _where_it_fails(self.name)
-        if with_score and self._paired:
+        if with_score and self.both is not None:
             with user_code(self.name, theta, advice):
-                value, score = self.function.value_and_gradient(theta)
+                value, score = self.both(theta)
         else:
             with user_code(self.name, theta, advice + self.hint):
                 value = self.function(theta)
@@ -199,12 +211,6 @@ class _UserFunction(NamedTuple):
         score = numbers_of("gradient", score, theta)
         check_shape("gradient", score, theta.shape, theta)
         return numbers_of(self.name, value, theta), score
-
-    @property
-    def _paired(self):
-        """Whether function and gradient are of one object that gives both at once."""
-        owner = getattr(self.gradient, "__self__", None)
-        return owner is self.function and hasattr(owner, "value_and_gradient")
 
     def _differentiated(self, theta):
         """Value, and the gradient of its sum: of each row on its own, in a batch."""

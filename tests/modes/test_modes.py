@@ -17,7 +17,15 @@ from skboost import boost_posterior
 from skboost.approximation import Mixture
 from skboost.boosting import Settings
 from skboost.families import Component, DiagonalGaussian, FullGaussian, StudentT
-from skboost.modes import Box, Modes, ModeSearch, add_ends, climb_all, missed_modes
+from skboost.modes import (
+    Box,
+    Modes,
+    ModeSearch,
+    add_ends,
+    climb_all,
+    missed_modes,
+    weighed,
+)
 from skboost.targets import CallableTarget
 
 CORNERS = np.array([[-7.0, -6.0], [6.0, -7.0], [-5.0, 7.0], [7.0, 6.0]])
@@ -37,6 +45,8 @@ def normals(means, weights, std=1.0):
 
 
 corners = normals(CORNERS, SHARES)
+# Limits under which a second mode is left out.
+kept_out = {"max_iter": 1, "max_components": 1}
 lopsided = normals(np.array([[0.0, 0.0], [12.0, 5.0]]), np.array([0.6, 0.4]))
 
 
@@ -286,11 +296,13 @@ class TestProbes:
 
     def test_a_mode_that_is_left_out_is_reported(self):
         with pytest.warns(ConvergenceWarning, match="uncertified"):
-            result = boost_posterior(lopsided, 2, max_iter=1, random_state=0)
+            result = boost_posterior(lopsided, 2, random_state=0, **kept_out)
         assert not result.converged
         assert_allclose(result.elbo, np.log(0.6), atol=0.01)
         assert "about 40 %" in result.message or "about 39 %" in result.message
-        assert "max_iter" in result.message and "x0" in result.message
+        assert "max_components" in result.message and "x0" in result.message
+        assert "Converged" not in result.message
+        assert [mode.in_mixture for mode in result.modes_found] == [True, False]
         assert result.remaining_kl_interval[1] == np.inf
 
     def test_the_place_is_on_the_users_scale(self):
@@ -299,7 +311,7 @@ class TestProbes:
 
         with pytest.warns(ConvergenceWarning, match="uncertified"):
             result = boost_posterior(
-                log_density, 2, constraints="positive", max_iter=1, random_state=0
+                log_density, 2, constraints="positive", random_state=0, **kept_out
             )
         place = json.loads(
             result.message.partition("x0 of boost_posterior): ")[2].partition(". ")[0]
@@ -325,9 +337,71 @@ class TestProbes:
         )  # fmt: skip
         assert ("201 coordinates" in result.message) == (dim == 201)
 
+    def test_modes_narrow_in_directions_of_their_own_are_all_found(self):
+        """Draws with the correlations of one component stay in its basin."""
+        rng, dim, n = np.random.default_rng(0), 8, 5
+        means, roots = rng.uniform(-50, 50, (n, dim)), []
+        for _ in range(n):
+            axes = np.linalg.qr(rng.standard_normal((dim, dim)))[0]
+            roots.append(axes / np.geomspace(0.05, 5.0, dim))
+        maps = np.array(roots)
+        constants = -0.5 * dim * np.log(2 * np.pi) - np.log(n)
+        constants -= np.log(np.geomspace(0.05, 5.0, dim)).sum()
+
+        def log_density(theta):
+            z = anp.einsum("nki,kij->nkj", theta[:, None] - means, maps)
+            return logsumexp(constants - 0.5 * anp.sum(z**2, axis=2), axis=1)
+
+        result = boost_posterior(log_density, dim, random_state=0)
+        assert_allclose(result.elbo, 0.0, atol=0.01)
+        assert_allclose(result.log_evidence, 0.0, atol=0.01)
+        assert len(result.modes_found) == n
+        assert_allclose([mode.mass for mode in result.modes_found], 1 / n, atol=0.01)
+        assert all(mode.in_mixture for mode in result.modes_found)
+        assert "second mode" not in result.message
+
+    def test_heavy_tails_are_weighed_like_those_that_are_there(self):
+        means = np.array([np.zeros(6), np.full(6, 25.0)])
+
+        def log_density(theta):
+            square = anp.sum((theta[:, None] - means) ** 2, axis=2)
+            return logsumexp(-4.0 * anp.log1p(square / 2.0), axis=1)
+
+        result = boost_posterior(log_density, 6, max_iter=1, random_state=0)
+        assert_allclose(weights_near(result.posterior, means, 20.0), 0.5, atol=0.1)
+
+    def test_a_scale_leads_far_out(self):
+        means = np.array([[0.0, 0.0], [1e5, 0.0]])
+        hidden = normals(means, np.array([0.5, 0.5]))
+        result = boost_posterior(hidden, 2, x0_scale=[1e5, 1.0], random_state=0)
+        assert_allclose(result.elbo, 0.0, atol=0.01)
+        with pytest.raises(ValueError, match="x0_scale"):
+            boost_posterior(hidden, 2, x0_scale=[1.0, 2.0, 3.0])
+
+    def test_one_mode_is_said_to_be_the_only_one(self):
+        result = boost_posterior(
+            lambda theta: -0.5 * anp.sum(theta**2, axis=1), 2, random_state=0
+        )
+        assert "climbs led to a second mode" in result.message
+        (mode,) = result.modes_found
+        assert mode.in_mixture and mode.mass == 1.0 and mode.n_climbs > 16
+        assert_allclose(result.log_evidence, np.log(2 * np.pi), atol=1e-6)
+
+    def test_a_point_of_rounding_is_no_mode(self):
+        family = DiagonalGaussian()
+
+        def log_density(theta):
+            spike = np.where(np.abs(theta[:, 0]) < 1e-14, 30.0, 0.0)
+            return spike - 0.5 * theta[:, 0] ** 2
+
+        known = Component(family, family.from_moments(np.zeros(1), np.ones(1)))
+        modes = Modes((known,), (0.0,))
+        ((_, one),) = weighed(CallableTarget(log_density, 1), modes, 0).weighed
+        assert one.mass == -np.inf
+
     def test_no_probe_sees_a_mode_far_beyond_all_of_them(self):
         """Documented: a clean message is no proof. Only a box or a start helps."""
-        means = np.array([[0.0, 0.0], [3000.0, 0.0]])
+        means = np.array([[0.0, 0.0], [1e5, 0.0]])
         hidden = normals(means, np.array([0.5, 0.5]))
         result = boost_posterior(hidden, 2, random_state=0)
         assert result.converged and "uncertified" not in result.message
@@ -345,13 +419,11 @@ class TestMissed:
         """Missed modes, where the mode has a standard normal as its approximation."""
         family = DiagonalGaussian()
         away = CallableTarget(lambda t: stats.norm.logpdf(t[:, 0], 0.0, std), 1)
-        search = SimpleNamespace(
-            family=family, target=away, settings=SimpleNamespace(seed=0, tol=0.01)
-        )
         known = Component(family, family.from_moments(np.zeros(1), np.ones(1)))
         mean = 0.0 if covered else 40.0
         mixture = Mixture.single((family, family.from_moments([mean], np.ones(1))))
-        return missed_modes(search, mixture, Modes((known,), (0.0,)), 0.0)
+        modes = weighed(away, Modes((known,), (0.0,)), 0)
+        return missed_modes(modes, mixture, 0.0, 0.01)
 
     def test_a_mode_that_is_far_from_the_mixture_is_missed(self):
         (mode,) = self.found(std=1.0, covered=False)
