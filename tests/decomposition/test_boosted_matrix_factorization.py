@@ -61,7 +61,8 @@ def test_two_explanations_have_one_half_each():
         1, n_restarts=6, tol=1e-3, random_state=0, **KNOWN
     ).fit(X)
     weights = fitted.posterior_.weights
-    signs = [np.sign(p.rows.mean[0] * p.columns.mean[9])[0] for p in fitted._pieces()]
+    pieces = fitted._predictive.pieces()
+    signs = [np.sign(p.rows.mean[0] * p.columns.mean[9])[0] for p in pieces]
     assert_allclose(weights @ np.equal(signs, 1.0), 0.5, atol=0.03)
     # The second explanation doubles the evidence.
     assert_allclose(fitted.elbo_path_[-1] - fitted.elbo_path_[0], np.log(2), atol=0.1)
