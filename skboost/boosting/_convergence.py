@@ -45,18 +45,20 @@ def little_remains(target, proposer, settings, state, gain):
         return ""
     if proposer.complete:
         return proposer.complete
+    if proposer.lacks(target, state.mixture, state.modes):
+        return ""
     # Of mass outside, what remains of the rest knows nothing; a few draws know little.
     if state.remaining.outside > 0.0 or target.ledger.budget.has_cut:
         return ""
     expected = GAIN_DECAY * (gain.value + N_ERRORS * gain.se)
-    if target.log_concave and 0.0 < expected <= _WORTH * allowed:
+    if _no_mode_hides(target) and 0.0 < expected <= _WORTH * allowed:
         return (
             f"Converged: the last component gained {gain.value:.2g} nats, and the next "
             "is expected to gain half of it, within a tenth of what a Gaussian fitted "
             "to 1,000 exact draws would leave."
         )
     is_enough = partial(
-        _is_known_to_be_within, allowed=allowed, log_concave=target.log_concave
+        _is_known_to_be_within, allowed=allowed, none_hides=_no_mode_hides(target)
     )
     remaining, how = state.remaining, ""
     most = settings.max_order
@@ -78,15 +80,19 @@ def little_remains(target, proposer, settings, state, gain):
     )
 
 
+def _no_mode_hides(target):
+    return target.log_concave or target.modes_known
+
+
 def _at_most(remaining):
     return remaining.value + N_ERRORS * remaining.se
 
 
-def _is_known_to_be_within(remaining, allowed, log_concave):
+def _is_known_to_be_within(remaining, allowed, none_hides):
     # A tail of the weights that is too heavy hides how much is left, where it is much:
     # weights that are nearly constant have any shape of tail. Where no mode or bend can
     # hide, it is enough that their mean exists.
-    heaviest = 1.0 if log_concave else 0.7
+    heaviest = 1.0 if none_hides else 0.7
     at_most = _at_most(remaining)
     hidden = at_most > 0.05 and remaining.khat > heaviest
     return at_most <= allowed and not hidden

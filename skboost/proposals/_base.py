@@ -47,6 +47,10 @@ class Proposer(ABC):
         """Known modes outside a mixture, the heaviest first."""
         return ()
 
+    def lacks(self, target, mixture, modes):
+        """Whether a mode that is known and has mass is surely outside a mixture."""
+        return False
+
     def located(self, modes):
         """Components at modes, the heaviest first."""
         return ()

@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 
+from skboost._math import log_sum_exp
 from skboost._parallel import chunked_map
 from skboost._random import BASE, SEARCH, generator
 from skboost.approximation import Mixture, finite
@@ -27,6 +28,12 @@ from skboost.proposals._base import Proposer
 # Shares of a limited time after which the first component's search ends and its optima
 # are no longer compared: drawing from the best and the report need the rest.
 _SEARCH_SHARE, _RANK_SHARE = 0.4, 0.6
+# Share of the mass at which an optimum that the mixture lacks is worth an iteration.
+_LEAST_MISSED = 0.05
+# Optima are one where that share of the rows is in the same clusters.
+_AGREE = 0.97
+# Nats below the best bound at which an optimum has no mass that matters.
+_HOPELESS = 10.0
 
 
 @dataclass(frozen=True)
@@ -48,9 +55,19 @@ class ConjugateProposer(Proposer):
         found = local_optima(target, self.init_params, settings, self.first)
         rng = generator(settings.seed, 0, BASE)
         best, candidates = first_distribution(target, found, rng)
-        # Runs of coordinate ascent end where climbs would; none weighs more here.
-        modes = Modes(candidates, (0.0,) * len(candidates))
+        # Runs of coordinate ascent end where climbs would, with a bound for a mass.
+        modes = Modes(candidates, tuple(mode.bound for mode in found))
         return Mixture.single(best), modes
+
+    def lacks(self, target, mixture, modes):
+        """Whether an optimum whose share of the mass matters has no component."""
+        mass = np.array(modes.mass)
+        shares = np.exp(mass - log_sum_exp(mass[None]))
+        return any(
+            share > _LEAST_MISSED
+            and not any(_same_clusters(target, mode, one) for one in mixture.components)
+            for share, mode in zip(shares, modes.components, strict=True)
+        )
 
     def propose(self, target, context, settings):
         """The distribution found that gains most beside the mixture so far."""
@@ -63,7 +80,9 @@ class ConjugateProposer(Proposer):
         ]
         run = partial(_run, context, settings)
         runs = list(range(2 * settings.n_restarts))
-        for natural in chunked_map(run, runs, settings.n_jobs):
+        known = [_bound(target, mode) for mode in context.mode_candidates]
+        for mode in _worth_a_look(chunked_map(run, runs, settings.n_jobs), known):
+            natural = aligned(target.model, mode.natural, _bases(context)[0])
             found += _all_widths(target, natural)
         values = partial(_gains, context, START_WEIGHTS, rng)
         return _best(found, values, max(settings.n_restarts, 2))
@@ -77,7 +96,7 @@ def local_optima(target, init, settings, first=None):
     n, n_jobs = settings.n_restarts, settings.n_jobs
     budget = target.ledger.budget.part(_SEARCH_SHARE)
     short = partial(_short_run, target, init, settings.seed, first, budget)
-    searched = chunked_map(short, list(range(5 * n)), n_jobs)
+    searched = chunked_map(short, list(range(3 * n)), n_jobs)
     searched = [mode for mode in searched if mode is not None]
     finish = partial(_ascended, target, budget=budget, n_iter=500)
     starts = [mode.natural for mode in _distinct(searched)[:n]]
@@ -135,7 +154,7 @@ def first_distribution(target, modes, rng):
         if not (found and budget.cuts()):
             found += _all_widths(target, mode.natural)
     candidates = tuple(_member(target, mode.natural) for mode in modes)
-    return _best(found, partial(_elbos, target, budget, rng), 4), candidates
+    return _best(found, partial(_elbos, target, budget, rng), 2), candidates
 
 
 def _member(target, natural):
@@ -175,7 +194,7 @@ def _bases(context):
     return [family.natural(mixture.components[k].params) for k in heavy]
 
 
-def _other_widths(context, rng, n=10):
+def _other_widths(context, rng, n=4):
     target, bases = context.target, _bases(context)
     found = []
     for i in range(n):
@@ -186,7 +205,7 @@ def _other_widths(context, rng, n=10):
     return found
 
 
-def _at_draws(context, rng, n=8):
+def _at_draws(context, rng, n=4):
     """One step of coordinate ascent from draws that the mixture underrates."""
     target, pool, found = context.target, context.pool, []
     # Half the power of the importance weights: some draws, not the heaviest alone.
@@ -201,15 +220,41 @@ def _at_draws(context, rng, n=8):
     return found
 
 
+def _bound(target, component):
+    """The bound of coordinate ascent at a component."""
+    natural = target.family.natural(component.params)
+    return target.model.elbo(natural, target.expect(natural).evidence)
+
+
+def _worth_a_look(modes, known):
+    """Distinct modes that are not known and whose mass can matter beside the best."""
+    best = max([*known, *(mode.bound for mode in modes)])
+    return [
+        mode
+        for mode in _distinct(modes)
+        if best - mode.bound < _HOPELESS
+        and all(abs(mode.bound - bound) > 1e-2 for bound in known)
+    ]
+
+
+def _same_clusters(target, one, other):
+    """Whether two distributions put nearly all rows in the same clusters."""
+    labels = [
+        target.model.responsibilities(target.family.natural(each.params), target.rows)
+        for each in (one, other)
+    ]
+    first, second = (resp.argmax(axis=1) for resp in labels)
+    return target.weight @ (first == second) > _AGREE * target.weight.sum()
+
+
 def _run(context, settings, i):
-    """Aligned end of a run of coordinate ascent from a new place."""
+    """End of a run of coordinate ascent from a new place."""
     target = context.target
     rng = generator(settings.seed, context.iteration, SEARCH, i)
     bases = _bases(context)
     base = bases[i % len(bases)]
     place = _PLACES[i % len(_PLACES)]
-    mode = _ascended(target, place(target, base, rng))
-    return aligned(target.model, mode.natural, bases[0])
+    return _ascended(target, place(target, base, rng))
 
 
 def _elsewhere(target, base, rng):

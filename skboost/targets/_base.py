@@ -16,6 +16,8 @@ class Target:
     exact_gaussian = False
     # Whether the density is known to be log-concave.
     log_concave = False
+    # Whether the search for a first component finds all modes, so that none can hide.
+    modes_known = False
     # Mean and standard deviations of a narrow Gaussian near the mode, from which ascent
     # by natural gradients begins; None is zero, and 0.1.
     first_guess = None

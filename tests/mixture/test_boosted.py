@@ -326,3 +326,12 @@ def test_known_covariances_are_kept(groups, model):
     # One weight and two means of two numbers are free.
     total = fit.score_samples(groups[0]).sum()
     assert fit.aic(groups[0]) == pytest.approx(2 * 5 - 2 * total)
+
+
+def test_boosting_ends_where_little_remains_and_no_optimum_is_missing(groups, model):
+    X, _ = groups
+    settings = {"max_iter": 4, "n_draws": 256, "n_restarts": 2}
+    fit, longer = model(**settings).fit(X), model(tol=1e-4, **settings).fit(X)
+    assert fit.n_iter_ == 1 and fit.converged_
+    assert fit.remaining_kl_ < 1.0
+    assert longer.n_iter_ > 1

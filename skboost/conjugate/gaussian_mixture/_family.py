@@ -91,6 +91,7 @@ class ConjugateTarget(SharedWithWorkers, Target):
     rows: object
     weight: np.ndarray
     n_jobs: int | None = None
+    modes_known = True
 
     @cached_property
     def family(self):
