@@ -4,6 +4,7 @@ from skboost._settings import Settings
 from skboost.boosting._combination import Combination
 from skboost.boosting._convergence import TOL, allowed_kl, little_remains
 from skboost.boosting._engine import Boosting
+from skboost.boosting._held_scales import HeldScales
 from skboost.boosting._root_combination import RootCombination
 from skboost.boosting._simplex import SimplexCombination, SimplexIterate
 from skboost.boosting._state import Facts, Info, Move, State

@@ -64,6 +64,8 @@ class Boosting:
 
     # Whether the report may draw and evaluate anew.
     draws_anew = True
+    # Whether no iteration is chosen by the draws that judge it.
+    held_draws_are_new = False
 
     @property
     def kind(self):

@@ -80,7 +80,7 @@ class SurrogateBoosting:
     orbit: object = None
 
     # What is reported is what the draws say by which the best round was judged.
-    draws_anew = False
+    draws_anew = held_draws_are_new = False
 
     @classmethod
     def of(cls, engine, orbit=None):

@@ -5,14 +5,20 @@ from numbers import Integral, Real
 
 from skboost._settings import Settings
 from skboost._sklearn import InstanceOf, Interval, Options, StrOptions
-from skboost.boosting import COMBINATIONS, TOL, Boosting, allowed_kl
+from skboost.boosting import COMBINATIONS, TOL, Boosting, HeldScales, allowed_kl
 from skboost.calibration import CALIBRATIONS
 from skboost.families import FAMILIES, Gaussian, VariationalFamily, as_family
 from skboost.fitting._stopping import Limits
 from skboost.frank_wolfe import CORRECTIVE, STEP_SIZES, StepSize
 from skboost.objectives import OBJECTIVES, Objective, as_objective
 from skboost.orbits import ORDERS, most_images
-from skboost.proposals import CommonScaleProposer, DensityProposer
+from skboost.proposals import (
+    CommonScaleProposer,
+    DensityProposer,
+    EvidenceProposer,
+    PropagatedProposer,
+    propagates,
+)
 
 # Hyperparameters that are settings of the engine, by the same names.
 _SETTINGS = ("n_draws", "n_restarts", "tol", "max_components", "refine")
@@ -72,26 +78,36 @@ def make_engine(target, params, starts, seed, n_jobs, box=None, x0_scale=None):
                 f"{list(allowed)}; got {name}={params[name]!r}. Use objective='kl' for "
                 "the other values."
             )
-    exact = (
-        objective.uses_expectations
-        and target.exact_gaussian
-        and family.exact_expectations
-    )
+    exact = _is_exact(objective, target, family)
     settings = make_settings(params, seed, n_jobs, target.dim, exact)
     if params["tol"] == "auto":
         most = most_images(params["orbit"])
         settings = replace(settings, allowed_kl=allowed_kl(target), max_order=most)
-    learns_scale = target.scale_prior is not None
+    # Objectives with square roots, or that seek no gain, start as their papers do.
+    usual = objective.uses_expectations and objective.seeks_gain
+    closed = usual and propagates(target, family)
     parts = family, objective, starts, box
+    combined = combination.of(params["step_size"], params["corrective"])
+    learns_scale = target.scale_prior is not None
+    if learns_scale and closed:
+        known = target.at_common_scale(1.0)
+        exact = _is_exact(objective, known, family)
+        within = replace(settings, exact=exact, allowed_kl=None)
+        engine = Boosting(DensityProposer(*parts), combined, within)
+        return HeldScales(engine, EvidenceProposer(*parts), settings)
     if learns_scale:
         proposer = CommonScaleProposer(*parts)
+    elif closed and params["refine"]:
+        proposer = PropagatedProposer(*parts)
     else:
         proposer = DensityProposer(*parts, x0_scale)
-    return Boosting(
-        proposer,
-        combination.of(params["step_size"], params["corrective"]),
-        settings,
-    )
+    return Boosting(proposer, combined, settings)
+
+
+def _is_exact(objective, target, family):
+    """Whether expectations of the target have closed forms that are of use."""
+    closed = target.exact_gaussian and family.exact_expectations
+    return objective.uses_expectations and closed
 
 
 def make_settings(params, seed, n_jobs=None, dim=1, exact=False):

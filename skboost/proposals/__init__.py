@@ -18,3 +18,8 @@ from skboost.proposals._greedy import (
     skew_direction,
     split_component,
 )
+from skboost.proposals._propagated import (
+    EvidenceProposer,
+    PropagatedProposer,
+    propagates,
+)

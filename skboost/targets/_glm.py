@@ -149,6 +149,12 @@ class GLMTarget(Target):
         view.prior, view.scale = self.prior.given(self.scale, s)
         return view
 
+    def log_density_at(self, theta, log_density, s):
+        """The log joint density at that factor, from the one averaged over it."""
+        prior, scale = self.prior.given(self.scale, s)
+        averaged = self.prior.log_density(theta, self.scale)
+        return log_density - averaged + prior.log_density(theta, scale)
+
     def finer(self):
         """This target with smaller errors of its expectations, where there are any."""
         view = copy(self)

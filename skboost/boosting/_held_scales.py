@@ -1,0 +1,184 @@
+"""Boosting within every value of a scale, whose probabilities are held.
+
+With q = sum_g w_g q_g and the scale's posterior as w, what is left to minimise is
+``sum_g w_g KL(q_g || p(. | s_g))``: one problem for each scale. Boosting is then
+Frank-Wolfe over a product of simplices (Lacoste-Julien et al. 2013), and a step goes
+to the scale where most remains. Weights by the lower bound of all would cut the scales
+at which components are poor.
+"""
+
+from dataclasses import dataclass, replace
+from operator import attrgetter
+from time import perf_counter
+from typing import NamedTuple
+
+import numpy as np
+
+from skboost._random import FRESH, generator
+from skboost.approximation import Estimate, FreshDraws, Mixture, RemainingKL, remaining_kl
+from skboost.boosting._engine import Boosting, recomputed
+from skboost.boosting._state import UNKNOWN, Info, Move, State
+from skboost.modes import Modes
+from skboost.proposals import EvidenceProposer
+
+# Draws by which the first mixture is judged: nothing was fitted to them.
+_N_FIRST = 1024
+
+
+class Block(NamedTuple):
+    """The mixture at one scale, with its probability and the run that it is of."""
+
+    log_s: float
+    weight: float
+    mixture: Mixture
+    state: State | None = None
+    # Whether the last step at this scale gained next to nothing.
+    done: bool = False
+
+    def target(self, target):
+        """The log joint density at this scale."""
+        return target.at_common_scale(np.exp(self.log_s))
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """The iterate: a mixture for every scale."""
+
+    blocks: tuple
+
+    @property
+    def components(self):
+        """All components as one mixture."""
+        parts = [block.mixture for block in self.blocks]
+        components = tuple(c for part in parts for c in part.components)
+        weights = [block.weight * block.mixture.weights for block in self.blocks]
+        return Mixture(components, np.concatenate(weights))
+
+    mixture = components
+
+    def replace(self, index, block):
+        """The same with another block in one place."""
+        blocks = list(self.blocks)
+        blocks[index] = block
+        return Blocks(tuple(blocks))
+
+    def remaining(self, target, fresh):
+        """What remains within every scale, `RemainingKL` each."""
+        counts = [block.mixture.n_components for block in self.blocks]
+        owner = np.repeat(np.arange(len(counts)), counts)[fresh.source]
+        found = []
+        for g, block in enumerate(self.blocks):
+            here = owner == g
+            theta, weights = fresh.theta[here], fresh.row_weights[here]
+            at_scale = target.log_density_at(
+                theta, fresh.log_joint[here], np.exp(block.log_s)
+            )
+            ratio = at_scale - block.mixture.log_density(theta)
+            found.append(remaining_kl(ratio, weights / weights.sum()))
+        return found
+
+
+@dataclass(frozen=True)
+class HeldScales:
+    """An engine that boosts at every scale apart, by the engine for a known one."""
+
+    given: Boosting
+    proposer: EvidenceProposer
+    settings: object
+
+    draws_anew = held_draws_are_new = True
+    combination = property(attrgetter("given.combination"))
+    kind = property(attrgetter("given.kind"))
+
+    def facts(self, spent=None):
+        """What stopping has to know; see `Boosting.facts`."""
+        return self.given.facts(spent)._replace(exact=False)
+
+    def init(self, target):
+        """A component for every scale, weighted by evidence."""
+        began = perf_counter()
+        mixture, log_s = self.proposer.initial(target, self.settings)
+        parts = zip(log_s, mixture.weights, mixture.components, strict=True)
+        iterate = Blocks(tuple(Block(s, w, Mixture.single(c)) for s, w, c in parts))
+        n = min(self.settings.n_fresh, _N_FIRST)
+        state = self._state(target, iterate, 0, n)
+        heaviest = mixture.components[int(mixture.weights.argmax())]
+        move = Move("first", "first", 1.0)
+        info = self._info(state, move, heaviest, began, UNKNOWN, UNKNOWN)
+        complete = self.proposer.complete if self.settings.allowed_kl else ""
+        return state, replace(info, little_remains=complete)
+
+    def step(self, target, state):
+        """One iteration where most remains, times the probability of its scale."""
+        began, iterate = perf_counter(), state.iterate
+        index = self._most(target, state)
+        block = iterate.blocks[index]
+        here, inner = block.target(target), block.state
+        if inner is None:
+            inner, _ = self.given.begin(here, block.mixture, Modes(), began)
+        inner = replace(inner, iteration=state.iteration)
+        after, info = self.given.step(here, inner)
+        gain = Estimate(*(block.weight * np.array(info.gain)))
+        done = not (gain.value > self.settings.least_gain or info.tries_again)
+        block = block._replace(mixture=after.mixture, state=after, done=done)
+        iterate = iterate.replace(index, block)
+        new = self._state(target, iterate, state.iteration, self.settings.n_fresh)
+        last = after.mixture.components[-1]
+        told = self._info(new, info.move, last, began, gain, info.gap)
+        left = not all(one.done for one in iterate.blocks)
+        return new, replace(told, entropy=info.entropy, tries_again=left)
+
+    def _most(self, target, state):
+        blocks = state.iterate.blocks
+        left = [one.value for one in state.iterate.remaining(target, state.fresh)]
+        order = [
+            (not block.done, block.weight * np.nan_to_num(value))
+            for block, value in zip(blocks, left, strict=True)
+        ]
+        return max(range(len(blocks)), key=order.__getitem__)
+
+    def _state(self, target, iterate, t, n):
+        rng = generator(self.settings.seed, FRESH, t)
+        fresh = FreshDraws.of(target, iterate.mixture, n, rng, False, strict=True)
+        return State(
+            iteration=t + 1,
+            iterate=iterate,
+            fresh=fresh,
+            step_memory=None,
+            best=fresh,
+            best_iteration=t + 1,
+            remaining=self.remaining(target, iterate, fresh),
+        )
+
+    @staticmethod
+    def remaining(target, iterate, fresh):
+        """``sum_g w_g KL(q_g || p(. | s_g))``, with k-hat of the mixture's draws.
+
+        Weights that are the scale's posterior have no error of their own, and the sum
+        is no less than what the mixture of all lacks.
+        """
+        parts = iterate.remaining(target, fresh)
+        weights = np.array([block.weight for block in iterate.blocks])
+        value, se, _, spread, outside, smoothing = np.array(parts).T
+        whole = remaining_kl(fresh.log_ratio, fresh.row_weights)
+        return RemainingKL(
+            float(weights @ value),
+            float(np.sqrt(weights**2 @ se**2)),
+            whole.khat,
+            float(weights @ spread),
+            float(weights @ outside),
+            float(weights @ smoothing),
+        )
+
+    def _info(self, state, move, component, began, gain, gap):
+        n_components = state.iterate.components.n_components
+        seconds, tol = perf_counter() - began, self.settings.tol
+        return Info.of(state, n_components, move, component, tol, seconds, gain, gap)
+
+    def recomputed(self, target, state):
+        """Values that a state holds, and what the target gives for them now."""
+        return recomputed(target, state.fresh)
+
+    def last_look(self, target, state):
+        """No further modes: at a known scale the posterior has one."""
+        return Modes(), None

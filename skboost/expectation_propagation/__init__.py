@@ -1,0 +1,21 @@
+"""Expectation propagation for logistic regressions, in closed form over many priors."""
+
+from skboost.expectation_propagation._fits import Sites, propagated, variational
+from skboost.expectation_propagation._predictors import linear_predictors
+from skboost.expectation_propagation._scales import (
+    Gaussians,
+    ScaleNodes,
+    SignedRows,
+    scale_nodes,
+)
+
+__all__ = [
+    "Gaussians",
+    "ScaleNodes",
+    "SignedRows",
+    "Sites",
+    "linear_predictors",
+    "propagated",
+    "scale_nodes",
+    "variational",
+]

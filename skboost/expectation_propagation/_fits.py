@@ -1,0 +1,139 @@
+"""Gaussian fits of logistic regressions: expectation propagation, variational ones.
+
+Both give every row a Gaussian site; a row of weight w has w sites of one kind, which is
+w equal rows (for other weights than whole ones power expectation propagation of power
+1 / w). Rows come with the sign of their class: each is one of a success.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skboost.expectation_propagation._probits import expected_log, log_evidence
+
+# What sites begin with, where nothing is known of them.
+_PRECISION, _SHIFT = 0.15, 0.5
+
+
+@dataclass(frozen=True)
+class Sites:
+    """Sites of rows for every prior, (n_priors, n_rows), and what they amount to.
+
+    `log_evidence` is that of expectation propagation, or the variational lower bound.
+    """
+
+    precision: np.ndarray
+    shift: np.ndarray
+    log_evidence: np.ndarray
+    converged: np.ndarray
+
+    @classmethod
+    def initial(cls, n_priors, n_rows):
+        """Sites to begin with."""
+        shape = n_priors, n_rows
+        return cls(
+            np.full(shape, _PRECISION),
+            np.full(shape, _SHIFT),
+            np.full(n_priors, -np.inf),
+            np.zeros(n_priors, dtype=bool),
+        )
+
+    def of(self, which):
+        """The same for some of the priors, or for some of them several times."""
+        return Sites(
+            self.precision[which],
+            self.shift[which],
+            self.log_evidence[which],
+            self.converged[which],
+        )
+
+    def put(self, which, other):
+        """Set some of the priors."""
+        for name, values in vars(other).items():
+            getattr(self, name)[which] = values
+
+
+def propagated(predictors, weights, sites, tol=0.01, damping=0.9, max_sweeps=60):
+    """Sites by expectation propagation from given ones.
+
+    A prior has converged where means of rows and their sites differ by at most `tol`
+    standard deviations, and the log evidence by `tol` tenths of a nat.
+    """
+    done = sites.of(np.arange(len(sites.converged)))
+    done.converged[:] = False
+    left, here = np.arange(len(done.converged)), predictors
+    for _ in range(max_sweeps):
+        now = done.of(left)
+        swept, miss = _swept(here, weights, now, damping)
+        change = np.abs(swept.log_evidence - now.log_evidence)
+        swept.converged[:] = (miss < tol) & (change < 0.1 * tol)
+        done.put(left, swept)
+        if swept.converged.any():
+            left = left[~swept.converged]
+            here = predictors.of(left)
+        if not left.size:
+            break
+    return done
+
+
+def _swept(predictors, weights, sites, damping):
+    """Sites after all rows were matched at once, and by how much their means miss.
+
+    The log evidence is that of the sites that came.
+    """
+    precision, shift = sites.precision, sites.shift
+    given = predictors.moments(weights * precision, weights * shift)
+    mean, variance = given.mean, given.variance
+    # Without one site of the row, which leaves a proper cavity for weights from one on.
+    cavity = 1.0 / np.maximum(1.0 / variance - precision, 1e-6 / variance)
+    centre = cavity * (mean / variance - shift)
+    value, slope, bend = log_evidence(centre, cavity)
+    value += 0.5 * np.log(cavity / variance)
+    value += 0.5 * (centre**2 / cavity - mean**2 / variance)
+    evidence = (weights * (value + 0.5 * shift * mean)).sum(axis=1)
+    evidence -= 0.5 * given.log_det
+    miss = np.abs(centre + cavity * slope - mean) / np.sqrt(variance)
+    narrowed = np.maximum(1.0 - bend * cavity, 1e-12)
+    precision = precision + damping * (bend / narrowed - precision)
+    shift = shift + damping * ((slope + bend * centre) / narrowed - shift)
+    converged = np.zeros(len(evidence), dtype=bool)
+    return Sites(precision, shift, evidence, converged), miss.max(axis=1)
+
+
+def variational(predictors, weights, sites, tol=1e-3, max_sweeps=200):
+    """Sites of the Gaussians with the largest lower bounds, from given ones.
+
+    Steps in natural parameters, halved where they lose; a bound within `tol` nats of
+    the one before is the last.
+    """
+    best, ahead = _bound(predictors, weights, sites.precision, sites.shift)
+    step = np.ones(len(best.log_evidence))
+    for _ in range(max_sweeps):
+        left = np.flatnonzero(~best.converged)
+        if not left.size:
+            break
+        now, rate = best.of(left), step[left, None]
+        precision = now.precision + rate * (ahead[0][left] - now.precision)
+        shift = now.shift + rate * (ahead[1][left] - now.shift)
+        new, aim = _bound(predictors.of(left), weights, precision, shift)
+        gain = new.log_evidence - now.log_evidence
+        better = gain > 0.0
+        # A short step that loses is as good as it gets.
+        ended = np.where(better, (gain < tol) & (rate[:, 0] > 0.2), rate[:, 0] < 1e-3)
+        best.put(left[better], new.of(better))
+        best.converged[left] = ended
+        for mine, its in zip(ahead, aim, strict=True):
+            mine[left[better]] = its[better]
+        step[left] = np.where(better, np.minimum(2.0 * step[left], 1.0), 0.5 * step[left])
+    return best
+
+
+def _bound(predictors, weights, precision, shift):
+    """Sites with their lower bound, and the sites that a whole step leads to."""
+    given = predictors.moments(weights * precision, weights * shift)
+    value, slope, bend = expected_log(given.mean, given.variance)
+    away = shift * given.mean - precision * (given.mean**2 + given.variance)
+    bound = (weights * (value - 0.5 * away)).sum(axis=1) - 0.5 * given.log_det
+    converged = np.zeros(len(bound), dtype=bool)
+    sites = Sites(precision, shift, bound, converged)
+    return sites, [bend, slope + bend * given.mean]

@@ -1,0 +1,107 @@
+"""Gaussian linear predictors of rows under several priors at once.
+
+The prior of the parameters is Gaussian around zero, with variances (n_priors, dim);
+sites are Gaussian factors ``exp(shift x - precision x^2 / 2)`` of the predictors.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Moments(NamedTuple):
+    """Means and variances of predictors, (n_priors, n_rows), and ln |I + T^1/2 K T^1/2|.
+
+    T are the precisions of sites, K is the prior covariance of the predictors.
+    """
+
+    mean: np.ndarray
+    variance: np.ndarray
+    log_det: np.ndarray
+
+
+def linear_predictors(X, variances):
+    """`Primal` or `Dual` form, whichever has the smaller matrices."""
+    scales = np.sqrt(variances)
+    form = Primal if X.shape[1] <= X.shape[0] else Dual
+    return form(X * scales[:, None, :], scales)
+
+
+@dataclass(frozen=True)
+class _Predictors:
+    """Rows in units of the prior, (n_priors, n_rows, dim), and its scales."""
+
+    scaled: np.ndarray
+    scales: np.ndarray
+
+    def of(self, which):
+        """The same for some of the priors."""
+        return type(self)(self.scaled[which], self.scales[which])
+
+    def prior_variance(self):
+        """Of the predictors, (n_priors, n_rows)."""
+        return np.einsum("gnp,gnp->gn", self.scaled, self.scaled)
+
+    def _pulled(self, rows):
+        return np.einsum("gnp,gn->gp", self.scaled, rows)
+
+
+class Primal(_Predictors):
+    """By the precision matrix of the parameters: for many rows."""
+
+    def _inverse(self, precision):
+        weighted = self.scaled * precision[:, :, None]
+        inner = self.scaled.transpose(0, 2, 1) @ weighted
+        inner += np.eye(inner.shape[1])
+        root = np.linalg.cholesky(inner)
+        log_det = 2.0 * np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
+        return np.linalg.inv(inner), log_det
+
+    def moments(self, precision, shift):
+        """`Moments` given sites."""
+        inverse, log_det = self._inverse(precision)
+        known = self.scaled @ inverse
+        variance = np.einsum("gnp,gnp->gn", known, self.scaled)
+        mean = (known @ self._pulled(shift)[:, :, None])[:, :, 0]
+        return Moments(mean, variance, log_det)
+
+    def posterior(self, precision, shift):
+        """Means (n_priors, dim) and covariances of the parameters given sites."""
+        inverse, _ = self._inverse(precision)
+        mean = (inverse @ self._pulled(shift)[:, :, None])[:, :, 0]
+        covariance = inverse * self.scales[:, :, None] * self.scales[:, None, :]
+        return self.scales * mean, covariance
+
+
+class Dual(_Predictors):
+    """By the covariance matrix of the predictors: for more parameters than rows."""
+
+    def _inverse(self, precision):
+        prior = self.scaled @ self.scaled.transpose(0, 2, 1)
+        root = np.sqrt(precision)
+        outer = root[:, :, None] * root[:, None, :]
+        inner = prior * outer + np.eye(prior.shape[1])
+        factor = np.linalg.cholesky(inner)
+        log_det = 2.0 * np.log(np.diagonal(factor, axis1=1, axis2=2)).sum(axis=1)
+        return prior, outer * np.linalg.inv(inner), log_det
+
+    def moments(self, precision, shift):
+        """`Moments` given sites."""
+        prior, gain, log_det = self._inverse(precision)
+        # What the rows tell of the predictors, which is taken from the prior.
+        told = prior @ gain
+        variance = np.diagonal(prior, axis1=1, axis2=2) - (told * prior).sum(axis=2)
+        pulled = (prior @ shift[:, :, None])[:, :, 0]
+        mean = pulled - (told @ pulled[:, :, None])[:, :, 0]
+        return Moments(mean, variance, log_det)
+
+    def posterior(self, precision, shift):
+        """Means (n_priors, dim) and covariances of the parameters given sites."""
+        prior, gain, _ = self._inverse(precision)
+        pulled = (prior @ shift[:, :, None])[:, :, 0]
+        mean = self._pulled(shift - (gain @ pulled[:, :, None])[:, :, 0])
+        inner = self.scaled.transpose(0, 2, 1) @ (gain @ self.scaled)
+        covariance = np.eye(inner.shape[1]) - inner
+        covariance *= self.scales[:, :, None] * self.scales[:, None, :]
+        return self.scales * mean, covariance

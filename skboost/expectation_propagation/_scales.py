@@ -1,0 +1,165 @@
+"""Gaussian fits for every value of a scale, and the scale's posterior by evidence."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.interpolate import CubicSpline
+
+from skboost.expectation_propagation._fits import Sites, propagated, variational
+from skboost.expectation_propagation._predictors import linear_predictors
+
+# Values of ln s above that of the prior's own scale which are tried first, and the step
+# beyond them.
+_COARSE = np.linspace(-3.0, 6.5, 8)
+_STEP = _COARSE[1] - _COARSE[0]
+_FARTHEST = 12
+# Nats below the highest density of ln s down to which it has nodes.
+_DROP = 6.0
+# Nodes at least, and the largest distance of two in ln s.
+_LEAST, _SPACING = 8, 0.6
+# Where they turn out to end too early by a larger share of what they cover, they are
+# placed anew, so many times at most.
+_NEAR, _ROUNDS = 0.1, 3
+# Of convergence where only the evidence is wanted.
+_ROUGH = 0.02
+# Standard deviation of a linear predictor under the prior up to which expectation
+# propagation holds; 70,000 never converges.
+_WIDEST = 5e3
+
+
+class Gaussians(NamedTuple):
+    """Gaussians of parameters, one for each prior, and the log evidence of each."""
+
+    log_evidence: np.ndarray
+    means: np.ndarray
+    covariances: np.ndarray
+
+
+@dataclass(frozen=True)
+class SignedRows:
+    """Rows (n_rows, dim) times the sign of their class, and how often each counts."""
+
+    X: np.ndarray
+    weights: np.ndarray
+
+    def fitted(self, variances, sites=None, tol=0.01):
+        """Predictors under priors with these variances (n_priors, dim), and `Sites`.
+
+        Where expectation propagation does not converge, or the prior is too wide for
+        it, the fit is the variational one, and its bound stands for the evidence.
+        """
+        predictors = linear_predictors(self.X, variances)
+        n_priors = len(variances)
+        sites = sites or Sites.initial(n_priors, len(self.X))
+        wide = predictors.prior_variance().max(axis=1) > _WIDEST**2
+        near = np.flatnonzero(~wide)
+        with np.errstate(all="ignore"):
+            found = self._propagated(predictors.of(near), sites.of(near), tol)
+        done = Sites.initial(n_priors, len(self.X))
+        done.put(near, found)
+        failed = np.flatnonzero(~done.converged)
+        if failed.size:
+            start = Sites.initial(failed.size, len(self.X))
+            bounded = variational(predictors.of(failed), self.weights, start)
+            done.put(failed, bounded)
+        return predictors, done
+
+    def _propagated(self, predictors, sites, tol):
+        try:
+            found = propagated(predictors, self.weights, sites, tol)
+            slow = np.flatnonzero(~found.converged)
+            if slow.size:
+                again = Sites.initial(slow.size, len(self.X))
+                some = predictors.of(slow)
+                again = propagated(some, self.weights, again, tol, 0.5, 200)
+                found.put(slow, again)
+        except np.linalg.LinAlgError:
+            # Sites that overflow: nothing has converged.
+            return Sites.initial(len(sites.converged), len(self.X))
+        return found
+
+    def gaussians(self, variances, sites=None):
+        """`Gaussians` under these priors, from given sites."""
+        return self.given_sites(*self.fitted(variances, sites))
+
+    def given_sites(self, predictors, sites):
+        """`Gaussians` that sites amount to."""
+        precision, shift = self.weights * sites.precision, self.weights * sites.shift
+        return Gaussians(sites.log_evidence, *predictors.posterior(precision, shift))
+
+
+class ScaleNodes(NamedTuple):
+    """Values of ln s, their probabilities, and the Gaussians of the parameters."""
+
+    log_s: np.ndarray
+    weights: np.ndarray
+    gaussians: Gaussians
+
+
+def scale_nodes(rows, variances_at, log_prior, centre):
+    """`ScaleNodes` of a scale s whose log has the density `log_prior`.
+
+    ``variances_at(log_s)`` are those of the parameters, `centre` is the logarithm of
+    the prior's own scale. Few nodes show where the posterior of ln s is, and nodes at
+    equal distances cover it; their probabilities are those of the evidence.
+    """
+    known = _coarse(rows, variances_at, log_prior, centre)
+    low, high = _covered(*known, log_prior)
+    for _ in range(_ROUNDS):
+        n_nodes = max(_LEAST, 1 + int(np.ceil((high - low) / _SPACING)))
+        nodes = np.linspace(low, high, n_nodes)
+        nearest = np.abs(nodes[:, None] - known[0]).argmin(axis=1)
+        variances = variances_at(nodes)
+        predictors, sites = rows.fitted(variances, known[1].of(nearest))
+        known = _joined(*known, nodes, sites)
+        low, high = _covered(*known, log_prior)
+        if nodes[0] - low + high - nodes[-1] < _NEAR * (nodes[-1] - nodes[0]):
+            break
+    height = sites.log_evidence + log_prior(nodes)
+    weights = np.exp(height - height.max())
+    gaussians = rows.given_sites(predictors, sites)
+    return ScaleNodes(nodes, weights / weights.sum(), gaussians)
+
+
+def _coarse(rows, variances_at, log_prior, centre):
+    """Values of ln s so far apart that the posterior ends between the outermost."""
+    log_s = centre + _COARSE
+    _, sites = rows.fitted(variances_at(log_s), tol=_ROUGH)
+    for _ in range(_FARTHEST):
+        height = sites.log_evidence + log_prior(log_s)
+        more = [
+            end + step
+            for end, above, step in (
+                (log_s[0], height[0], -_STEP),
+                (log_s[-1], height[-1], _STEP),
+            )
+            if above > height.max() - _DROP
+        ]
+        if not more:
+            break
+        more = np.array(more)
+        _, new = rows.fitted(variances_at(more), tol=_ROUGH)
+        log_s, sites = _joined(log_s, sites, more, new)
+    return log_s, sites
+
+
+def _joined(log_s, sites, more, new):
+    """Known values and others in their order, of which the others count where near."""
+    away = np.abs(log_s[:, None] - more).min(axis=1) > 1e-2
+    log_s, sites = np.append(log_s[away], more), sites.of(away)
+    order = np.argsort(log_s)
+    parts = [
+        np.concatenate([values, getattr(new, name)])[order]
+        for name, values in vars(sites).items()
+    ]
+    return log_s[order], Sites(*parts)
+
+
+def _covered(log_s, sites, log_prior):
+    """Ends of the part of ln s whose density is within some nats of the highest."""
+    height = sites.log_evidence + log_prior(log_s)
+    fine = np.linspace(log_s[0], log_s[-1], 1000)
+    smooth = CubicSpline(log_s, height)(fine)
+    inside = fine[smooth > smooth.max() - _DROP]
+    return inside[0], inside[-1]
