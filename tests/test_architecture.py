@@ -22,7 +22,8 @@ FLOORS = {
     for floor, rooms in enumerate(
         (
             "_random _parallel _renamed _math _rows _entries _budget _version",
-            "_pickles _row_blocks _settings _solver families frank_wolfe transforms",
+            "_pickles _row_blocks _settings _solver families frank_wolfe transforms "
+            "expectation_propagation",
             "approximation targets",
             "calibration orbits objectives modes conjugate hierarchy warps surrogates",
             "posterior proposals svi",

@@ -15,7 +15,13 @@ from typing import NamedTuple
 import numpy as np
 
 from skboost._random import FRESH, generator
-from skboost.approximation import Estimate, FreshDraws, Mixture, RemainingKL, remaining_kl
+from skboost.approximation import (
+    Estimate,
+    FreshDraws,
+    Mixture,
+    RemainingKL,
+    remaining_kl,
+)
 from skboost.boosting._engine import Boosting, recomputed
 from skboost.boosting._state import UNKNOWN, Info, Move, State
 from skboost.modes import Modes
@@ -99,7 +105,9 @@ class HeldScales:
         began = perf_counter()
         mixture, log_s = self.proposer.initial(target, self.settings)
         parts = zip(log_s, mixture.weights, mixture.components, strict=True)
-        iterate = Blocks(tuple(Block(s, w, Mixture.single(c)) for s, w, c in parts))
+        iterate = Blocks(
+            tuple(Block(s, float(w), Mixture.single(c)) for s, w, c in parts)
+        )
         n = min(self.settings.n_fresh, _N_FIRST)
         state = self._state(target, iterate, 0, n)
         heaviest = mixture.components[int(mixture.weights.argmax())]
@@ -117,8 +125,8 @@ class HeldScales:
         if inner is None:
             inner, _ = self.given.begin(here, block.mixture, Modes(), began)
         inner = replace(inner, iteration=state.iteration)
-        after, info = self.given.step(here, inner)
-        gain = Estimate(*(block.weight * np.array(info.gain)))
+        after, info = self._within(iterate, block).step(here, inner)
+        gain = Estimate(*(block.weight * error for error in info.gain))
         done = not (gain.value > self.settings.least_gain or info.tries_again)
         block = block._replace(mixture=after.mixture, state=after, done=done)
         iterate = iterate.replace(index, block)
@@ -127,6 +135,15 @@ class HeldScales:
         told = self._info(new, info.move, last, began, gain, info.gap)
         left = not all(one.done for one in iterate.blocks)
         return new, replace(told, entropy=info.entropy, tries_again=left)
+
+    def _within(self, iterate, block):
+        """The engine for one scale, which may use what others leave of components."""
+        most = self.settings.max_components
+        if most is None:
+            return self.given
+        room = most - iterate.components.n_components + block.mixture.n_components
+        settings = replace(self.given.settings, max_components=room)
+        return replace(self.given, settings=settings)
 
     def _most(self, target, state):
         blocks = state.iterate.blocks

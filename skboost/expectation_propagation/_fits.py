@@ -83,7 +83,8 @@ def _swept(predictors, weights, sites, damping):
     """
     precision, shift = sites.precision, sites.shift
     given = predictors.moments(weights * precision, weights * shift)
-    mean, variance = given.mean, given.variance
+    # A row of zeros says nothing.
+    mean, variance = given.mean, np.maximum(given.variance, 1e-12)
     # Without one site of the row, which leaves a proper cavity for weights from one on.
     cavity = 1.0 / np.maximum(1.0 / variance - precision, 1e-6 / variance)
     centre = cavity * (mean / variance - shift)
@@ -124,7 +125,9 @@ def variational(predictors, weights, sites, tol=1e-3, max_sweeps=200):
         best.converged[left] = ended
         for mine, its in zip(ahead, aim, strict=True):
             mine[left[better]] = its[better]
-        step[left] = np.where(better, np.minimum(2.0 * step[left], 1.0), 0.5 * step[left])
+        step[left] = np.where(
+            better, np.minimum(2.0 * step[left], 1.0), 0.5 * step[left]
+        )
     return best
 
 

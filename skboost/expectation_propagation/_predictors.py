@@ -11,7 +11,7 @@ import numpy as np
 
 
 class Moments(NamedTuple):
-    """Means and variances of predictors, (n_priors, n_rows), and ln |I + T^1/2 K T^1/2|.
+    """Means and variances of predictors, (n_priors, n_rows), and ``ln |I + T K|``.
 
     T are the precisions of sites, K is the prior covariance of the predictors.
     """
@@ -50,28 +50,30 @@ class _Predictors:
 class Primal(_Predictors):
     """By the precision matrix of the parameters: for many rows."""
 
-    def _inverse(self, precision):
+    def _root(self, precision):
+        """A root R of the inverse ``R^T R``, and its log determinant, negative."""
         weighted = self.scaled * precision[:, :, None]
         inner = self.scaled.transpose(0, 2, 1) @ weighted
         inner += np.eye(inner.shape[1])
         root = np.linalg.cholesky(inner)
         log_det = 2.0 * np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
-        return np.linalg.inv(inner), log_det
+        return np.linalg.inv(root), log_det
 
     def moments(self, precision, shift):
         """`Moments` given sites."""
-        inverse, log_det = self._inverse(precision)
-        known = self.scaled @ inverse
-        variance = np.einsum("gnp,gnp->gn", known, self.scaled)
-        mean = (known @ self._pulled(shift)[:, :, None])[:, :, 0]
-        return Moments(mean, variance, log_det)
+        root, log_det = self._root(precision)
+        turned = root @ self._pulled(shift)[:, :, None]
+        known = self.scaled @ root.transpose(0, 2, 1)
+        variance = np.einsum("gnp,gnp->gn", known, known)
+        return Moments((known @ turned)[:, :, 0], variance, log_det)
 
     def posterior(self, precision, shift):
         """Means (n_priors, dim) and covariances of the parameters given sites."""
-        inverse, _ = self._inverse(precision)
-        mean = (inverse @ self._pulled(shift)[:, :, None])[:, :, 0]
-        covariance = inverse * self.scales[:, :, None] * self.scales[:, None, :]
-        return self.scales * mean, covariance
+        root, _ = self._root(precision)
+        turned = root @ self._pulled(shift)[:, :, None]
+        root = root * self.scales[:, None, :]
+        back = root.transpose(0, 2, 1)
+        return (back @ turned)[:, :, 0], back @ root
 
 
 class Dual(_Predictors):
@@ -104,4 +106,5 @@ class Dual(_Predictors):
         inner = self.scaled.transpose(0, 2, 1) @ (gain @ self.scaled)
         covariance = np.eye(inner.shape[1]) - inner
         covariance *= self.scales[:, :, None] * self.scales[:, None, :]
+        covariance = 0.5 * (covariance + covariance.transpose(0, 2, 1))
         return self.scales * mean, covariance

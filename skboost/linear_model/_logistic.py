@@ -19,6 +19,7 @@ from skboost.linear_model._methods import (
 from skboost.linear_model._model import (
     LINEAR_MODEL_CONSTRAINTS,
     MOVED_OF_LINEAR_MODELS,
+    SCALED_CONSTRAINTS,
     LinearModel,
     learned,
     prior_and_scale,
@@ -26,6 +27,9 @@ from skboost.linear_model._model import (
 )
 from skboost.linear_model._sources import Labels, read_batch, read_rows, rows_in_place
 from skboost.targets import Logistic, Multinomial
+
+# Numbers in `X` above which a scale is not learned unless that is asked for.
+_MANY = 1_000_000
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -48,9 +52,11 @@ class ClassModel(LinearModel):
 class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
     """Logistic regression with a posterior in place of a point.
 
-    A fit starts from the Gaussian nearest to the posterior over coefficients, and adds
-    components to it by boosting variational inference only where draws see that more
-    than `tol` remains; predictions average over the mixture. With two classes and
+    A fit of two classes starts from the Gaussian of expectation propagation, or from
+    one for every scale of the prior where that is learned, weighted by the evidence of
+    the scale; others start from the Gaussian nearest to the posterior. Boosting
+    variational inference adds components where draws see that more than `tol` remains;
+    predictions average over the mixture. With two classes and
     Gaussian components every expectation in fitting and prediction is a
     one-dimensional integral, so `predict_proba` carries no Monte Carlo noise.
 
@@ -58,13 +64,16 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
     ----------
     prior : {"normal", "laplace", "student_t", "cauchy"} or Prior, default="normal"
         Independent prior of the coefficients.
-    prior_scale : float, array-like of shape (n_features,), "learn" or ScalePrior, \
-            default=1.0
+    prior_scale : "auto", "learn", float, array-like of shape (n_features,) or \
+            ScalePrior, default="auto"
         Scale of the prior, one or per feature; multiplies the own scale of a `Prior`
         object. ``"learn"`` averages over one scale that all coefficients have in
         common, whose prior is ``HalfTPrior(df=3, scale=1.5)`` or the `ScalePrior`
         given; its unit is one per root mean square of the columns'
-        standard deviations. See :doc:`/user_guide/prior_scale`.
+        standard deviations. ``"auto"`` learns the scale of two classes; it is 1.0 where
+        that takes many times the seconds: with more classes, and with more than a
+        million numbers in `X`. `partial_fit` learns a scale in the first call, whose
+        posterior is the prior of the next. See :doc:`/user_guide/prior_scale`.
     fit_intercept : bool, default=True
         Whether the model has an intercept.
     intercept_scale : float, default=10.0
@@ -234,7 +243,8 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
     orbiting_ = FromFit("report.orbiting")
 
     _parameter_constraints = {
-        **LINEAR_MODEL_CONSTRAINTS,
+        **SCALED_CONSTRAINTS,
+        "intercept_scale": LINEAR_MODEL_CONSTRAINTS["intercept_scale"],
         "class_weight": [dict, StrOptions({"balanced"}), None],
     }
 
@@ -242,7 +252,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         self,
         *,
         prior="normal",
-        prior_scale=1.0,
+        prior_scale="auto",
         fit_intercept=True,
         intercept_scale=10.0,
         class_weight=None,
@@ -425,7 +435,13 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         several = len(classes) > 2
         outputs = tuple(classes) if several else ()
         layout = Layout(feature_names(self), self.fit_intercept, outputs)
-        prior, scale = prior_and_scale(self, rows, layout, auto=scale_of_all)
+        chosen = self.prior_scale
+        if isinstance(chosen, str) and chosen == "auto":
+            many = len(rows) * rows.n_features > _MANY
+            chosen = 1.0 if several or many else "learn"
+        prior, scale = prior_and_scale(
+            self, rows, layout, auto=scale_of_all, chosen=chosen
+        )
         return ClassModel(
             layout=layout,
             likelihood=Multinomial(len(classes)) if several else Logistic(),

@@ -194,14 +194,17 @@ def scale_of_all(unit, std):
     return np.full(len(std), unit / np.sqrt(np.mean(std**2)))
 
 
-def prior_and_scale(estimator, rows, layout, unit=1.0, level=0.0, auto=scale_by_column):
+def prior_and_scale(
+    estimator, rows, layout, unit=1.0, level=0.0, auto=scale_by_column, chosen=None
+):
     """The prior of an estimator's parameters, and its scales for these rows.
 
     `unit` is the size of what the linear predictor has to explain, `level` where it
-    lies.
+    lies; `chosen` is the scale of the prior, None for the estimator's.
     """
     # A clone: what was fitted does not change with the parameters.
-    prior, chosen = clone(as_prior(estimator.prior)), estimator.prior_scale
+    prior = clone(as_prior(estimator.prior))
+    chosen = estimator.prior_scale if chosen is None else chosen
     follows = isinstance(chosen, str | ScalePrior)
     n, scale = rows.n_features, chosen
     if follows:

@@ -14,7 +14,7 @@ from skboost.proposals._family import FamilyProposer
 from skboost.targets import GLMTarget, Logistic, NormalPrior
 
 # Entries of the matrix of rows up to which all of it is taken at once.
-_MOST_ENTRIES = 1 << 20
+_MOST_ENTRIES = 1_100_000
 
 
 def propagates(target, family):
@@ -36,7 +36,9 @@ def signed_rows(target):
     X, y, weight = map(np.concatenate, zip(*target.rows.map(_arrays), strict=True))
     if target.intercept:
         X = np.column_stack([X, np.ones(len(X))])
-    return SignedRows(X * np.where(y > 0, 1.0, -1.0)[:, None], target.temperature * weight)
+    return SignedRows(
+        X * np.where(y > 0, 1.0, -1.0)[:, None], target.temperature * weight
+    )
 
 
 def _arrays(table):
@@ -47,8 +49,20 @@ def _arrays(table):
 
 
 def _components(family, gaussians):
-    moments = zip(gaussians.means, gaussians.covariances, strict=True)
+    moments = zip(gaussians.means, map(_proper, gaussians.covariances), strict=True)
     return tuple(Component(family, family.from_moments(*pair)) for pair in moments)
+
+
+def _proper(covariance):
+    """A covariance that has a root: rounding takes it from columns all but constant."""
+    added, width = 0.0, np.diag(np.diag(covariance))
+    while True:
+        try:
+            np.linalg.cholesky(covariance + added * width)
+        except np.linalg.LinAlgError:
+            added = max(1e-15, 4.0 * added)
+        else:
+            return covariance + added * width
 
 
 @dataclass(frozen=True)
@@ -80,7 +94,7 @@ class EvidenceProposer(FamilyProposer):
 
     def initial(self, target, settings):
         """The mixture over scales, and ln s of its components in place of modes."""
-        prior, log_s = target.scale_prior, []
+        prior = target.scale_prior
 
         def variances_at(log_s):
             scales = [prior.given(target.scale, s)[1] for s in np.exp(log_s)]
