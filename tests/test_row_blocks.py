@@ -41,7 +41,12 @@ def data():
 KINDS = {
     "logistic": (BoostedBayesianLogisticRegression, "labels"),
     "balanced": (
-        partial(BoostedBayesianLogisticRegression, class_weight="balanced"),
+        # The unit of a learned scale knows no weights of classes where rows are read.
+        partial(
+            BoostedBayesianLogisticRegression,
+            class_weight="balanced",
+            prior_scale=1.0,
+        ),
         "labels",
     ),
     "linear": (BoostedBayesianLinearRegression, "numbers"),

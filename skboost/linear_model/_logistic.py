@@ -71,9 +71,10 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         common, whose prior is ``HalfTPrior(df=3, scale=1.5)`` or the `ScalePrior`
         given; its unit is one per root mean square of the columns'
         standard deviations. ``"auto"`` learns the scale of two classes; it is 1.0 where
-        that takes many times the seconds: with more classes, and with more than a
-        million numbers in `X`. `partial_fit` learns a scale in the first call, whose
-        posterior is the prior of the next. See :doc:`/user_guide/prior_scale`.
+        that takes many times the seconds, with more classes and with more than a
+        million numbers in `X`, and for a `Prior` object, which has its own.
+        `partial_fit` learns a scale in the first call, whose posterior is the prior of
+        the next. See :doc:`/user_guide/prior_scale`.
     fit_intercept : bool, default=True
         Whether the model has an intercept.
     intercept_scale : float, default=10.0
@@ -438,7 +439,8 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         chosen = self.prior_scale
         if isinstance(chosen, str) and chosen == "auto":
             many = len(rows) * rows.n_features > _MANY
-            chosen = 1.0 if several or many else "learn"
+            known = several or many or not isinstance(self.prior, str)
+            chosen = 1.0 if known else "learn"
         prior, scale = prior_and_scale(
             self, rows, layout, auto=scale_of_all, chosen=chosen
         )

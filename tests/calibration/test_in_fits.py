@@ -119,7 +119,7 @@ def test_a_typo_is_refused():
 
 def test_an_estimator_is_corrected_in_many_dimensions():
     X, y = many_rows()
-    settings = {"max_iter": 1, "orbit": None, "random_state": 0}
+    settings = {"max_iter": 1, "orbit": None, "random_state": 0, "prior_scale": 1.0}
     plain = BoostedBayesianLogisticRegression(**settings).fit(X, y)
     model = BoostedBayesianLogisticRegression(calibrate="moments", **settings)
     model.fit(X, y)

@@ -66,14 +66,14 @@ class Grid:
 
 
 SETTINGS = {
-    "normal": {},
-    "laplace": {"prior": "laplace"},
-    "student_t": {"prior": "student_t"},
+    "normal": {"prior_scale": 1.0},
+    "laplace": {"prior": "laplace", "prior_scale": 1.0},
+    "student_t": {"prior": "student_t", "prior_scale": 1.0},
     "scaled": {"prior_scale": 0.4, "intercept_scale": 2.0},
-    "tempered": {"temperature": 0.4},
-    "weighted": {"weight": np.linspace(0.2, 2.0, len(X))},
-    "low rank": {"family": "gaussian-low-rank"},
-    "diagonal": {"family": "gaussian-diag"},
+    "tempered": {"temperature": 0.4, "prior_scale": 1.0},
+    "weighted": {"prior_scale": 1.0, "weight": np.linspace(0.2, 2.0, len(X))},
+    "low rank": {"family": "gaussian-low-rank", "prior_scale": 1.0},
+    "diagonal": {"family": "gaussian-diag", "prior_scale": 1.0},
 }
 
 

@@ -57,7 +57,9 @@ MODELS = {
     "student_t": lambda: logistic(TWO, family="student_t"),
     "student_t, diag": lambda: logistic(TWO, family=StudentT("diag", df=3.0)),
     "laplace": lambda: logistic(TWO, family="laplace"),
-    "own family": lambda: logistic(TWO, family=Own(), max_iter=1, orbit=None),
+    "own family": lambda: logistic(
+        TWO, family=Own(), max_iter=1, orbit=None, prior_scale=1.0
+    ),
     "roots": lambda: logistic(TWO, family="laplace", objective="hellinger"),
     "calibrated": lambda: logistic(TWO, calibrate="moments", n_draws=128),
     "three classes": lambda: logistic(THREE),

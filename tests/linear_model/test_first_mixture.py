@@ -1,0 +1,132 @@
+"""First mixtures of two classes: their weights are the scale's posterior, and stay."""
+
+import numpy as np
+import pytest
+from scipy.special import log_expit
+from sklearn.datasets import load_breast_cancer
+from sklearn.preprocessing import scale
+
+from skboost import BoostedBayesianLogisticRegression, RowBlocks
+from skboost.priors import HalfTPrior, NormalPrior
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((40, 4))
+Y = (X[:, 0] + RNG.logistic(size=40) > 0).astype(int)
+SETTINGS = {"skew": None, "random_state": 0}
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+def fitted(rows=X, y=Y, **settings):
+    return BoostedBayesianLogisticRegression(**SETTINGS | settings).fit(rows, y)
+
+
+def exact(rows, y, log_s):
+    """Probabilities of ln s, and log evidence, for two coefficients without intercept.
+
+    Coefficients are in units of the scale, where all priors are the same.
+    """
+    axis = np.linspace(-7, 7, 141)
+    z = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
+    log_prior = -0.5 * (z**2).sum(axis=1) - np.log(2 * np.pi) + 2 * np.log(0.1)
+    unit = 1.0 / np.sqrt(np.mean(rows.var(axis=0)))
+    eta = unit * np.where(y, 1, -1)[:, None] * (rows @ z.T)
+    height = HalfTPrior(scale=1.5).value_and_score(log_s)[0]
+    for k, s in enumerate(np.exp(log_s)):
+        log_joint = log_expit(s * eta).sum(axis=0) + log_prior
+        height[k] += np.log(np.exp(log_joint - log_joint.max()).sum()) + log_joint.max()
+    mass = np.exp(height - height.max())
+    evidence = np.log(mass.sum()) + height.max() + np.log(log_s[1] - log_s[0])
+    return mass / mass.sum(), evidence
+
+
+@pytest.mark.parametrize("separable", [False, True])
+def test_the_scale_has_its_exact_posterior_and_what_remains_is_told(separable):
+    rows = X[:20, :2]
+    y = (rows[:, 0] > 0).astype(int) if separable else Y[:20]
+    model = fitted(rows, y, fit_intercept=False)
+    log_s = np.linspace(-7, 5, 120)
+    mass, evidence = exact(rows, y, log_s)
+    ends = np.exp(np.interp([0.05, 0.95], mass.cumsum() - 0.5 * mass, log_s))
+    # Tails of a scale that components by lower bounds cut to less than half.
+    assert model.prior_scale_interval() == pytest.approx(ends, rel=0.15)
+    remaining = evidence - model.elbo_
+    assert model.remaining_kl_ == pytest.approx(
+        remaining, abs=0.05 + 4 * model.remaining_kl_se_
+    )
+
+
+CANCER, BENIGN = load_breast_cancer(return_X_y=True)
+CANCER, BENIGN = scale(CANCER[:60, :8]), BENIGN[:60]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"step_size": "adaptive", "refine": False, "corrective": "none"},
+        {"corrective": "away"},
+        {"corrective": "pairwise"},
+        {"objective": "relbo"},
+        {"stopping": "gap"},
+        {"family": "student_t"},
+        {"family": "gaussian-diag"},
+    ],
+)
+def test_boosting_goes_on_within_scales(settings):
+    first = fitted(CANCER, BENIGN, max_iter=1, tol=0.0, **settings)
+    more = fitted(CANCER, BENIGN, max_iter=4, tol=0.0, **settings)
+    assert not np.array_equal(first.posterior_.mean(), more.posterior_.mean())
+    assert more.elbo_ > first.elbo_ - 2 * more.elbo_se_
+
+
+def test_weights_of_scales_are_held():
+    first = fitted(CANCER, BENIGN, max_iter=1)
+    more = fitted(CANCER, BENIGN, max_iter=5, tol=0.0)
+    assert more.n_iter_ == 5 and more.elbo_ > first.elbo_
+    assert more.remaining_kl_ < first.remaining_kl_
+    # Every weight of the first mixture is a sum of weights of the last one.
+    last = list(more.posterior_.weights)
+    for weight in first.posterior_.weights:
+        total = 0.0
+        while total < weight - 1e-12:
+            total += last.pop(0)
+        assert total == pytest.approx(weight)
+    assert not last
+    few = fitted(CANCER, BENIGN, max_iter=5, tol=0.0, max_components=9)
+    assert few.posterior_.n_components <= 9
+    assert all(type(value) is float for value in few.gain_path_.tolist())
+
+
+def test_the_automatic_scale_is_learned_where_that_is_cheap():
+    assert hasattr(fitted(), "prior_scale_")
+    assert not hasattr(fitted(y=np.arange(40) % 3), "prior_scale_")
+    assert not hasattr(fitted(prior=NormalPrior(scale=2.0)), "prior_scale_")
+    learned = fitted(prior_scale="learn").posterior_.mean()
+    assert np.array_equal(fitted().posterior_.mean(), learned)
+
+
+def test_weights_are_repetition_and_blocks_are_rows():
+    counts = np.arange(40) % 3
+    weighted = BoostedBayesianLogisticRegression(**SETTINGS).fit(X, Y, counts)
+    often = fitted(np.repeat(X, counts, axis=0), np.repeat(Y, counts))
+    assert np.array_equal(weighted.coef_, often.coef_)
+    halves = [(X[:25], Y[:25]), (X[25:], Y[25:])]
+    blocks = BoostedBayesianLogisticRegression(**SETTINGS)
+    blocks.fit(RowBlocks(lambda: iter(halves)))
+    assert blocks.coef_ == pytest.approx(fitted().coef_, rel=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1.0, "learn"])
+def test_more_columns_than_rows(scale):
+    rows = np.random.default_rng(1).standard_normal((20, 60))
+    model = fitted(rows, (rows[:, 0] > 0).astype(int), prior_scale=scale, max_iter=1)
+    assert np.isfinite(model.posterior_.std()).all()
+    assert model.score(rows, (rows[:, 0] > 0).astype(int)) > 0.9
+
+
+def test_copies_and_later_calls_go_on():
+    short = fitted(CANCER, BENIGN, max_iter=2, tol=0.0, warm_start=True)
+    short.set_params(max_iter=4).fit(CANCER, BENIGN)
+    long = fitted(CANCER, BENIGN, max_iter=4, tol=0.0)
+    assert np.array_equal(short.posterior_.mean(), long.posterior_.mean())
