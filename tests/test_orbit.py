@@ -1,6 +1,7 @@
 """The defaults ``orbit="auto"`` and ``tol="auto"``: what they gain, where they stop."""
 
 import pickle
+from functools import partial
 from types import SimpleNamespace
 
 import autograd.numpy as anp
@@ -32,12 +33,12 @@ X = scale(X)
 
 @pytest.fixture(scope="module")
 def fitted():
-    return BoostedBayesianLogisticRegression(**AUTO).fit(X, Y)
+    return logistic(**AUTO).fit(X, Y)
 
 
 @pytest.fixture(scope="module")
 def plain():
-    return BoostedBayesianLogisticRegression(**PLAIN).fit(X, Y)
+    return logistic(**PLAIN).fit(X, Y)
 
 
 def assert_elbo_is_that_of_draws(elbo, posterior, log_joint):
@@ -153,7 +154,7 @@ def test_pickles_hold_no_rows(fitted):
 def wine():
     rows, labels = load_wine(return_X_y=True)
     rows = scale(rows)
-    return BoostedBayesianLogisticRegression(**AUTO).fit(rows, labels), rows, labels
+    return logistic(**AUTO).fit(rows, labels), rows, labels
 
 
 def test_three_classes_leave_little(wine, tmp_path):

@@ -24,12 +24,10 @@ from skboost.linear_model._model import (
     learned,
     prior_and_scale,
     scale_of_all,
+    scale_of_classes,
 )
 from skboost.linear_model._sources import Labels, read_batch, read_rows, rows_in_place
 from skboost.targets import Logistic, Multinomial
-
-# Numbers in `X` above which a scale is not learned unless that is asked for.
-_MANY = 1_000_000
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -52,13 +50,11 @@ class ClassModel(LinearModel):
 class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
     """Logistic regression with a posterior in place of a point.
 
-    A fit of two classes starts from the Gaussian of expectation propagation, or from
-    one for every scale of the prior where that is learned, weighted by the evidence of
-    the scale; others start from the Gaussian nearest to the posterior. Boosting
-    variational inference adds components where draws see that more than `tol` remains;
-    predictions average over the mixture. With two classes and
-    Gaussian components every expectation in fitting and prediction is a
-    one-dimensional integral, so `predict_proba` carries no Monte Carlo noise.
+    A fit starts from the Gaussian nearest to the posterior, or of two classes from that
+    of expectation propagation for every scale of the prior, weighted by its evidence.
+    Boosting variational inference adds components where draws see that more than `tol`
+    remains; predictions average over the mixture. With two classes and Gaussian
+    components every expectation is a one-dimensional integral: no Monte Carlo noise.
 
     Parameters
     ----------
@@ -72,7 +68,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         given; its unit is one per root mean square of the columns'
         standard deviations. ``"auto"`` learns the scale of two classes; it is 1.0 where
         that takes many times the seconds, with more classes and with more than a
-        million numbers in `X`, and for a `Prior` object, which has its own.
+        million numbers in `X`, and for a `Prior` object that has another scale than 1.
         `partial_fit` learns a scale in the first call, whose posterior is the prior of
         the next. See :doc:`/user_guide/prior_scale`.
     fit_intercept : bool, default=True
@@ -174,8 +170,8 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
     elbo_, elbo_se_ : float
         Evidence lower bound from fresh draws and its standard error, nats. After
         `partial_fit` it is that of the last batch, with the posterior before as its
-        prior: the bounds of all batches add up to one on the evidence of all rows, as
-        far as every posterior in between was exact. See `make_log_joint`.
+        prior: bounds of all batches add up to one on the evidence of all rows, as far
+        as posteriors in between were exact. See `make_log_joint`.
     elbo_path_, gain_path_, duality_gap_path_ : ndarray of shape (`n_iter_`,)
         Per iteration, from fresh draws, nats.
     duality_gap_, duality_gap_se_ : float
@@ -436,11 +432,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         several = len(classes) > 2
         outputs = tuple(classes) if several else ()
         layout = Layout(feature_names(self), self.fit_intercept, outputs)
-        chosen = self.prior_scale
-        if isinstance(chosen, str) and chosen == "auto":
-            many = len(rows) * rows.n_features > _MANY
-            known = several or many or not isinstance(self.prior, str)
-            chosen = 1.0 if known else "learn"
+        chosen = scale_of_classes(self, rows, len(classes))
         prior, scale = prior_and_scale(
             self, rows, layout, auto=scale_of_all, chosen=chosen
         )

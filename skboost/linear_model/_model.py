@@ -68,6 +68,10 @@ MOVED_OF_LINEAR_MODELS = {
 }
 
 
+# Numbers in `X` above which a scale is not learned unless that is asked for.
+_MANY = 1_000_000
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LinearModel:
     """Likelihood, priors and layout of a linear model, with all that rows have set.
@@ -192,6 +196,20 @@ def scale_by_column(unit, std):
 def scale_of_all(unit, std):
     """The same for columns as they are: one scale for all of them."""
     return np.full(len(std), unit / np.sqrt(np.mean(std**2)))
+
+
+def scale_of_classes(estimator, rows, n_classes):
+    """The `prior_scale` of a classifier, where that is automatic the one for its rows.
+
+    Elsewhere than for two classes averages over a scale take many times the seconds,
+    and with many rows the scale hardly matters.
+    """
+    chosen, prior = estimator.prior_scale, estimator.prior
+    if not (isinstance(chosen, str) and chosen == "auto"):
+        return chosen
+    many = len(rows) * rows.n_features > _MANY
+    scaled = np.any(np.not_equal(getattr(prior, "scale", 1.0), 1.0))
+    return 1.0 if n_classes > 2 or many or scaled else "learn"
 
 
 def prior_and_scale(
