@@ -102,7 +102,12 @@ class HeldScales:
 
     def init(self, target):
         """A component for every scale, weighted by evidence."""
-        began = perf_counter()
+        began, ledger = perf_counter(), target.ledger
+        # Milliseconds, which no limit cuts.
+        with ledger.within(ledger.budget, raises=False):
+            return self._first(target, began)
+
+    def _first(self, target, began):
         mixture, log_s = self.proposer.initial(target, self.settings)
         parts = zip(log_s, mixture.weights, mixture.components, strict=True)
         iterate = Blocks(
