@@ -201,7 +201,8 @@ def test_log_concave_densities_need_no_chains_where_draws_see_nothing_left():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((5000, 3))
     y = X @ [1.0, -0.5, 0.2] + rng.logistic(size=5000) > 0
-    model = BoostedBayesianLogisticRegression(max_iter=1, random_state=0).fit(X, y)
+    model = BoostedBayesianLogisticRegression(prior_scale=1.0, max_iter=1)
+    model.set_params(random_state=0).fit(X, y)
     lower, upper = model.remaining_kl_interval_
     theta = model.posterior_.sample(4000, random_state=1)
     log_ratio = model.make_log_joint(X, y)(theta)
