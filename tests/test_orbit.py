@@ -25,6 +25,8 @@ from skboost.fitting import _correct
 from skboost.orbits import AUTO_ORDER, remaining_after_orbits
 from skboost.targets import CallableTarget, Target
 
+# Of one Gaussian: a scale that is learned has a component for each of its values.
+logistic = partial(BoostedBayesianLogisticRegression, prior_scale=1.0)
 AUTO = {"random_state": 0}
 PLAIN = {"orbit": None, "max_iter": 1, "random_state": 0}
 X, Y = load_breast_cancer(return_X_y=True)
@@ -79,7 +81,7 @@ FEW = X[:60, :3], Y[:60]
     ids=str,
 )
 def test_the_elbo_is_that_of_its_draws(settings):
-    model = BoostedBayesianLogisticRegression(**AUTO | settings).fit(*FEW)
+    model = logistic(**AUTO | settings).fit(*FEW)
     assert model.orbiting_.applied
     assert_elbo_is_that_of_draws(
         (model.elbo_, model.elbo_se_), model.posterior_, model.make_log_joint(*FEW)
@@ -93,7 +95,7 @@ def test_many_rows_pay_for_a_pilot_only():
     labels = (rng.random(20_000) < 1.0 / (1.0 + np.exp(-rows[:, 0]))).astype(int)
     halves = [(rows[:9000], labels[:9000]), (rows[9000:], labels[9000:])]
     blocks = RowBlocks(lambda: iter(halves))
-    model = BoostedBayesianLogisticRegression(**AUTO)
+    model = logistic(**AUTO)
     reports = [model.fit(*data).orbiting_ for data in ((rows, labels), (blocks,))]
     assert not any(report.applied or report.n_evaluations > 1024 for report in reports)
 
@@ -159,7 +161,7 @@ def wine():
 
 def test_three_classes_leave_little(wine, tmp_path):
     model, rows, labels = wine
-    plain = BoostedBayesianLogisticRegression(**PLAIN).fit(rows, labels)
+    plain = logistic(**PLAIN).fit(rows, labels)
     assert model.calibration_ is None and model.n_iter_ == 1
     assert model.orbiting_.order == AUTO_ORDER and model.remaining_kl_ < 0.05
     # Predictions are those of the ELBO's best.
@@ -200,7 +202,7 @@ def test_intervals_are_those_of_draws(which, fitted, wine):
 
 def test_more_rows_have_the_plain_mixture_as_their_prior(fitted):
     skewed, plain = (
-        BoostedBayesianLogisticRegression(max_iter=1, random_state=0, orbit=orbit)
+        logistic(max_iter=1, random_state=0, orbit=orbit)
         .partial_fit(X[:300], Y[:300])
         .partial_fit(X[300:], Y[300:])
         for orbit in ("auto", None)
@@ -247,7 +249,7 @@ def test_many_coefficients_stop_at_one_gaussian_and_say_what_is_left():
     rows = rng.normal(size=(300, 80))
     p = 1.0 / (1.0 + np.exp(-rows @ rng.normal(size=80)))
     labels = (rng.random(300) < p).astype(int)
-    model = BoostedBayesianLogisticRegression(orbit=4, **AUTO)
+    model = logistic(orbit=4, **AUTO)
     with pytest.warns(ConvergenceWarning, match="pass a smaller tol"):
         model.fit(rows, labels)
     assert model.n_iter_ == 1 and model.converged_
@@ -262,7 +264,7 @@ def test_many_rows_do_not_pay_for_a_hundredth_of_what_may_remain():
     rows = rng.normal(size=(3000, 80))
     p = 1.0 / (1.0 + np.exp(-rows @ rng.normal(size=80) * np.sqrt(2 / 80)))
     labels = rng.random(3000) < p
-    model = BoostedBayesianLogisticRegression(**AUTO).fit(rows, labels)
+    model = logistic(**AUTO).fit(rows, labels)
     assert 0.0 < model.orbiting_.gain < 0.017
     assert not model.orbiting_.applied and model.orbiting_.n_evaluations == 1024
     model.set_params(tol=0.001, max_iter=1).fit(rows, labels)
@@ -388,7 +390,7 @@ def test_time_may_end_between_orbits_and_the_draws_that_predict(monkeypatch):
 @pytest.mark.parametrize("orbit", [0, 1, 3, 2048, "yes", True])
 def test_other_orders_are_refused(orbit):
     with pytest.raises(ValueError, match="orbit"):
-        BoostedBayesianLogisticRegression(orbit=orbit).fit(*FEW)
+        logistic(orbit=orbit).fit(*FEW)
 
 
 def test_the_old_word_is_known():
@@ -400,9 +402,6 @@ def test_the_old_word_is_known():
 
 def test_a_number_of_images_is_taken_as_it_is():
     orders = (2, 16, 128)
-    reports = [
-        BoostedBayesianLogisticRegression(orbit=n, max_iter=1, **AUTO).fit(*FEW)
-        for n in orders
-    ]
+    reports = [logistic(orbit=n, max_iter=1, **AUTO).fit(*FEW) for n in orders]
     assert tuple(one.orbiting_.order for one in reports) == orders
     assert reports[0].elbo_ < reports[1].elbo_ < reports[2].elbo_

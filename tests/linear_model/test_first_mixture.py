@@ -12,7 +12,7 @@ from skboost.priors import HalfTPrior, NormalPrior
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((40, 4))
 Y = (X[:, 0] + RNG.logistic(size=40) > 0).astype(int)
-SETTINGS = {"skew": None, "random_state": 0}
+SETTINGS = {"orbit": None, "random_state": 0}
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
