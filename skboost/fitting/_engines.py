@@ -83,25 +83,30 @@ def make_engine(target, params, starts, seed, n_jobs, box=None, x0_scale=None):
     if params["tol"] == "auto":
         most = most_images(params["orbit"])
         settings = replace(settings, allowed_kl=allowed_kl(target), max_order=most)
+    parts = family, objective, starts, box
+    combined = combination.of(params["step_size"], params["corrective"])
+    return _engine_of(target, parts, combined, settings, x0_scale)
+
+
+def _engine_of(target, parts, combination, settings, x0_scale):
+    """The engine that begins as the target allows."""
+    family, objective, *_ = parts
     # Objectives with square roots, or that seek no gain, start as their papers do.
     usual = objective.uses_expectations and objective.seeks_gain
     closed = usual and propagates(target, family)
-    parts = family, objective, starts, box
-    combined = combination.of(params["step_size"], params["corrective"])
     learns_scale = target.scale_prior is not None
     if learns_scale and closed:
-        known = target.at_common_scale(1.0)
-        exact = _is_exact(objective, known, family)
+        exact = _is_exact(objective, target.at_common_scale(1.0), family)
         within = replace(settings, exact=exact, allowed_kl=None)
-        engine = Boosting(DensityProposer(*parts), combined, within)
+        engine = Boosting(DensityProposer(*parts), combination, within)
         return HeldScales(engine, EvidenceProposer(*parts), settings)
     if learns_scale:
         proposer = CommonScaleProposer(*parts)
-    elif closed and params["refine"]:
+    elif closed and settings.refine:
         proposer = PropagatedProposer(*parts)
     else:
         proposer = DensityProposer(*parts, x0_scale)
-    return Boosting(proposer, combined, settings)
+    return Boosting(proposer, combination, settings)
 
 
 def _is_exact(objective, target, family):
