@@ -90,6 +90,7 @@ RUNS = (
     Run("online_streams", ("--average", "--replicates", "5"), 1, ("online_average",)),
     Run("online_streams", ("--many", "581012"), 4, ("online_many",)),
     Run("mixtures", (), 4),
+    Run("modes", (), 60),
     Run("gmm_predictive", ("--rows", "1000"), 60),
     *(Run("gmm_predictive", ("--name", name, "--methods", "BoostedGaussianMixture",
                              "--sets", *sets, "--clusters", *clusters,
