@@ -189,17 +189,20 @@ def _heaviest(undone, free):
     return which & free
 
 
-def remaining_after_orbits(target, mixture, is_enough, nats, most, rng):
+def remaining_after_orbits(target, mixture, is_enough, nats, most, rng, careful=False):
     """What would remain after `reweighted`, by few draws: `RemainingKL`, or None.
 
     Their orbits are doubled while what remains is not enough, and while at the pace of
-    the last doubling less than `nats` may remain in the end.
+    the last doubling less than `nats` may remain in the end. A `careful` error is that
+    of the evidence and of the ELBO, which does not trust in common noise.
     """
     orbits = pilot(target, mixture, 256, rng)
     if orbits is None:
         return None
     while True:
-        remaining = orbits.remaining()._replace(se=orbits.error())
+        remaining = orbits.remaining()
+        if not careful:
+            remaining = remaining._replace(se=orbits.error())
         order = orbits.orders.max()
         n_left = np.log2(most / order)
         hopeless = remaining.least - n_left * orbits.last.sum() > nats
