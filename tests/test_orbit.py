@@ -235,10 +235,13 @@ def test_how_much_may_remain(dim, log_concave, nats):
 def test_small_gains_end_a_run_where_no_mode_can_hide(log_concave, gain, ends):
     """Half of the last gain is expected next; .05 are a tenth of what may remain."""
     remaining = SimpleNamespace(value=2.0, se=0.1, khat=0.5, outside=0.0)
-    state = SimpleNamespace(remaining=remaining)
+    state = SimpleNamespace(remaining=remaining, mixture=None, modes=None)
     target = Target()
     target.log_concave = log_concave
-    proposer, settings = SimpleNamespace(complete=""), Settings(allowed_kl=0.5)
+    proposer, settings = (
+        SimpleNamespace(complete="", lacks=lambda *_: False),
+        Settings(allowed_kl=0.5),
+    )
     gain = Estimate(gain, 0.005)
     assert bool(little_remains(target, proposer, settings, state, gain)) == ends
 
