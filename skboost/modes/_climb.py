@@ -50,10 +50,10 @@ def climb_all(target, starts, scale, max_evaluations=np.inf, arrived=None):
     """
     starts, budget = np.array(starts, dtype=float), target.ledger.budget
     n_evaluations = len(starts)
-    height, score = target.value_and_score(starts)
     there = np.zeros(len(starts), dtype=bool)
-    # Where a step or a slope overflows the climb is refused, or stops.
+    # Where a density, a step or a slope overflows the climb is refused, or stops.
     with np.errstate(all="ignore"):
+        height, score = target.value_and_score(starts)
         climbs = _Climbs(starts, height, score * scale, scale)
         for tick in range(_MAX_TICKS - 1):
             rows = climbs.under_way()

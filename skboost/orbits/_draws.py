@@ -136,7 +136,8 @@ class Orbits:
             values = np.minimum(self.values - means, most)
         value, se = mean_and_se(values, self.row_weights)
         # As the ELBO before: of the mixture restricted to where the density is.
-        return Estimate(value - float(np.log(self.row_weights @ inside)), se)
+        with np.errstate(divide="ignore"):
+            return Estimate(value - float(np.log(self.row_weights @ inside)), se)
 
     def gains_more_than(self, nats):
         """Whether that much is gained beyond noise, whatever outliers say."""

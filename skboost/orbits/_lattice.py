@@ -89,7 +89,8 @@ def orbits_at(target, mixture, lattice, z, begin, end):
         rows = slice(first, min(first + size, len(z)))
         images = lattice.place(lattice.images(z[rows], begin, end))
         theta = images.reshape(-1, z.shape[1])
-        with np.errstate(invalid="ignore"):
+        # Images lie up to eight standard deviations out, where a density may overflow.
+        with np.errstate(all="ignore"):
             f = target.log_density(theta) - mixture.log_density(theta)
         # Where neither has mass.
         f = np.nan_to_num(f, nan=-np.inf, posinf=np.inf, neginf=-np.inf)

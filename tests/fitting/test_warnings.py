@@ -21,7 +21,7 @@ def fit(ended_by="max_iter", remaining=9.0, family=FullGaussian, n_iter=3, **mor
             end=SimpleNamespace(by=ended_by), history=[info, last], n_iter=n_iter
         ),
         misses_modes=more.get("misses_modes", False),
-        remaining_before_skewing=more.get("before", 9.0),
+        leaves_more_than=lambda nats: more.get("before", 9.0) > nats,
         report=SimpleNamespace(remaining_kl=remaining, message="Ended."),
         mixture=SimpleNamespace(components=[component]),
     )
