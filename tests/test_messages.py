@@ -245,7 +245,7 @@ def goes_on_with_other_entries():
 
 
 FEW = np.random.default_rng(0).normal(size=(12, 10))
-FAR_OFF = {"family": "gaussian-diag", "tol": 0.01, "orbit": None, **FAST}
+FAR_OFF = {"family": "gaussian-diag", "prior_scale": 1.0, "tol": 0.01, **FAST}
 SIX_ROWS = np.repeat(X[:3], 2, axis=0)
 WARNINGS = {
     "goes on with other entries": goes_on_with_other_entries,
