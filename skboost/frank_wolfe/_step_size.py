@@ -73,7 +73,8 @@ class StepSize(BaseEstimator):
     >>> def log_density(theta):
     ...     return np.logaddexp(-2 * (theta[:, 0] + 2) ** 2, -((theta[:, 0] - 2) ** 2))
     >>> result = boost_posterior(
-    ...     log_density, 1, step_size=Careful(0.9), corrective="none", random_state=0
+    ...     log_density, 1, step_size=Careful(0.9), corrective="none", tol=0.0,
+    ...     max_iter=2, random_state=0,
     ... )
     >>> result.history[1]["branch"]
     'careful'

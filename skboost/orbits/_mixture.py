@@ -179,6 +179,17 @@ class OrbitMixture(Mixture):
                 added.append(weight * mass)
         return np.concatenate(theta), np.concatenate(added)
 
+    def weighted_images(self):
+        """All images of known draws, (m, dim), and their masses (m,)."""
+        theta, masses = [], []
+        for k, (weight, known) in enumerate(
+            zip(self.weights, self.orbits, strict=True)
+        ):
+            for images, added in self._images(k):
+                theta.append(self.lattices[k].place(images))
+                masses.append(weight * (added + 1.0 / known.shares.size))
+        return np.concatenate(theta), np.concatenate(masses)
+
     # --- marginals
 
     @cached_property

@@ -193,6 +193,13 @@ def moments(mixture, constraints, draws=None):
     for transform, columns, free in constraints.parts:
         if isinstance(transform, Real):
             mean[columns], std[columns] = mixture.mean()[free], mixture.std()[free]
+        elif transform.elementwise and mixture.orbiting:
+            # Marginals follow known images, and no map of their tails bears an
+            # exponential.
+            z, mass = mixture.weighted_images()
+            theta = transform.forward(z[:, free])
+            mean[columns] = centre = mass @ theta
+            std[columns] = np.sqrt(mass @ (theta - centre) ** 2)
         elif transform.elementwise:
             pairs = [coordinate_moments(mixture, i, transform) for i in free]
             mean[columns], std[columns] = np.array(pairs).T
