@@ -61,7 +61,9 @@ class SignedRows:
         failed = np.flatnonzero(~done.converged)
         if failed.size:
             start = Sites.initial(failed.size, len(self.X))
-            bounded = variational(predictors.of(failed), self.weights, start)
+            with np.errstate(all="ignore"):
+                bounded = variational(predictors.of(failed), self.weights, start)
+            bounded.log_evidence[~_possible(bounded)] = -np.inf
             done.put(failed, bounded)
         return predictors, done
 
@@ -77,6 +79,7 @@ class SignedRows:
         except np.linalg.LinAlgError:
             # Sites that overflow: nothing has converged.
             return Sites.initial(len(sites.converged), len(self.X))
+        found.converged[:] &= _possible(found)
         return found
 
     def gaussians(self, variances, sites=None):
@@ -87,6 +90,11 @@ class SignedRows:
         """`Gaussians` that sites amount to."""
         precision, shift = self.weights * sites.precision, self.weights * sites.shift
         return Gaussians(sites.log_evidence, *predictors.posterior(precision, shift))
+
+
+def _possible(sites):
+    """Where the evidence is one of classes: rounding of huge weights makes it larger."""
+    return sites.log_evidence <= 0.0
 
 
 class ScaleNodes(NamedTuple):
@@ -118,8 +126,9 @@ def scale_nodes(rows, variances_at, log_prior, centre):
             break
     height = sites.log_evidence + log_prior(nodes)
     weights = np.exp(height - height.max())
-    gaussians = rows.given_sites(predictors, sites)
-    return ScaleNodes(nodes, weights / weights.sum(), gaussians)
+    some = np.flatnonzero(weights)
+    gaussians = rows.given_sites(predictors.of(some), sites.of(some))
+    return ScaleNodes(nodes[some], weights[some] / weights.sum(), gaussians)
 
 
 def _coarse(rows, variances_at, log_prior, centre):
@@ -159,6 +168,8 @@ def _joined(log_s, sites, more, new):
 def _covered(log_s, sites, log_prior):
     """Ends of the part of ln s whose density is within some nats of the highest."""
     height = sites.log_evidence + log_prior(log_s)
+    seen = np.isfinite(height)
+    log_s, height = log_s[seen], height[seen]
     fine = np.linspace(log_s[0], log_s[-1], 1000)
     smooth = CubicSpline(log_s, height)(fine)
     inside = fine[smooth > smooth.max() - _DROP]

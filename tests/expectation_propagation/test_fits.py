@@ -6,6 +6,7 @@ from scipy.integrate import quad
 from scipy.special import log_expit
 from scipy.stats import norm
 
+from skboost import BoostedBayesianLogisticRegression
 from skboost.expectation_propagation import (
     SignedRows,
     Sites,
@@ -187,3 +188,12 @@ def test_priors_too_wide_for_propagation_get_the_variational_fit():
     _, sites = rows.fitted(wide)
     _, bound = fit(variational, rows, wide)
     assert sites.log_evidence == pytest.approx(bound.log_evidence, abs=1e-3)
+
+
+@pytest.mark.parametrize("weights", [[1e9, 1e8], [2.7e11, 4.1e10]])
+def test_huge_weights_do_not_turn_rounding_into_evidence(weights):
+    X, y = np.array([[2.0, 1.0], [3.0, 4.0]]), [2, 1]
+    model = BoostedBayesianLogisticRegression(max_iter=1, random_state=0)
+    proba = model.fit(X, y, sample_weight=weights).predict_proba(X)
+    np.testing.assert_allclose(proba, [[0, 1], [1, 0]], atol=1e-6)
+    assert model.elbo_ < 0
