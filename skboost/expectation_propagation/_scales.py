@@ -93,7 +93,7 @@ class SignedRows:
 
 
 def _possible(sites):
-    """Where the evidence is one of classes: rounding of huge weights makes it larger."""
+    """Where the evidence of classes is one: rounding of huge weights exceeds it."""
     return sites.log_evidence <= 0.0
 
 
