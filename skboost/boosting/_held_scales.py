@@ -24,8 +24,10 @@ from skboost.approximation import (
 )
 from skboost.boosting._engine import Boosting, recomputed
 from skboost.boosting._state import UNKNOWN, Info, Move, State
+from skboost.families import Component, FullGaussian
 from skboost.modes import Modes
 from skboost.proposals import EvidenceProposer
+from skboost.targets import ScaleNode, updated_target
 
 # Draws by which the first mixture is judged: nothing was fitted to them.
 _N_FIRST = 1024
@@ -34,7 +36,7 @@ _N_FIRST = 1024
 class Block(NamedTuple):
     """The mixture at one scale, with its probability and the run that it is of."""
 
-    log_s: float
+    node: ScaleNode
     weight: float
     mixture: Mixture
     state: State | None = None
@@ -43,7 +45,13 @@ class Block(NamedTuple):
 
     def target(self, target):
         """The log joint density at this scale."""
-        return target.at_common_scale(np.exp(self.log_s))
+        given = target.at_node(self.node)
+        if self.node.kind == 0:
+            return given
+        covariance = target.scale_prior.covariance_given(target.scale, self.node)
+        params = FullGaussian().from_moments(np.zeros(target.dim), covariance)
+        prior = Mixture.single(Component(FullGaussian(), params))
+        return updated_target(given, prior)
 
 
 @dataclass(frozen=True)
@@ -76,9 +84,7 @@ class Blocks:
         for g, block in enumerate(self.blocks):
             here = owner == g
             theta, weights = fresh.theta[here], fresh.row_weights[here]
-            at_scale = target.log_density_at(
-                theta, fresh.log_joint[here], np.exp(block.log_s)
-            )
+            at_scale = target.log_density_at(theta, fresh.log_joint[here], block.node)
             ratio = at_scale - block.mixture.log_density(theta)
             found.append(remaining_kl(ratio, weights / weights.sum()))
         return found
@@ -108,10 +114,10 @@ class HeldScales:
             return self._first(target, began)
 
     def _first(self, target, began):
-        mixture, log_s = self.proposer.initial(target, self.settings)
-        parts = zip(log_s, mixture.weights, mixture.components, strict=True)
+        mixture, nodes = self.proposer.initial(target, self.settings)
+        parts = zip(nodes, mixture.weights, mixture.components, strict=True)
         iterate = Blocks(
-            tuple(Block(s, float(w), Mixture.single(c)) for s, w, c in parts)
+            tuple(Block(node, float(w), Mixture.single(c)) for node, w, c in parts)
         )
         n = min(self.settings.n_fresh, _N_FIRST)
         state = self._state(target, iterate, 0, n)

@@ -10,9 +10,9 @@ from skboost.expectation_propagation._fits import Sites, propagated, variational
 from skboost.expectation_propagation._predictors import linear_predictors
 
 # Values of ln s above that of the prior's own scale which are tried first, and the step
-# beyond them.
-_COARSE = np.linspace(-3.0, 6.5, 8)
-_STEP = _COARSE[1] - _COARSE[0]
+# beyond them. Larger scales are seldom likely, and cost the most.
+_STEP = 1.35
+_COARSE = np.arange(-3.0, 2.5, _STEP)
 _FARTHEST = 12
 # Nats below the highest density of ln s down to which it has nodes.
 _DROP = 6.0
@@ -98,21 +98,32 @@ def _possible(sites):
 
 
 class ScaleNodes(NamedTuple):
-    """Values of ln s, their probabilities, and the Gaussians of the parameters."""
+    """Values of ln s, their probabilities, and the Gaussians of the parameters.
+
+    `sites` are those of the rows, and `log_evidence` is averaged over the scale.
+    """
 
     log_s: np.ndarray
     weights: np.ndarray
     gaussians: Gaussians
+    sites: Sites
+    log_evidence: float
 
 
-def scale_nodes(rows, variances_at, log_prior, centre):
+def scale_nodes(rows, variances_at, log_prior, centre, near=None):
     """`ScaleNodes` of a scale s whose log has the density `log_prior`.
 
     ``variances_at(log_s)`` are those of the parameters, `centre` is the logarithm of
     the prior's own scale. Few nodes show where the posterior of ln s is, and nodes at
-    equal distances cover it; their probabilities are those of the evidence.
+    equal distances cover it; their probabilities are those of the evidence. Where it is
+    near other `ScaleNodes` of the same rows, it is looked for from there.
     """
-    known = _coarse(rows, variances_at, log_prior, centre)
+    if near is None:
+        log_s = centre + _COARSE
+        sites = Sites.initial(len(log_s), len(rows.X))
+    else:
+        log_s, sites = near.log_s, near.sites
+    known = _coarse(rows, variances_at, log_prior, log_s, sites)
     low, high = _covered(*known, log_prior)
     for _ in range(_ROUNDS):
         n_nodes = max(_LEAST, 1 + int(np.ceil((high - low) / _SPACING)))
@@ -126,15 +137,16 @@ def scale_nodes(rows, variances_at, log_prior, centre):
             break
     height = sites.log_evidence + log_prior(nodes)
     weights = np.exp(height - height.max())
-    some = np.flatnonzero(weights)
+    total, some = weights.sum(), np.flatnonzero(weights)
     gaussians = rows.given_sites(predictors.of(some), sites.of(some))
-    return ScaleNodes(nodes[some], weights[some] / weights.sum(), gaussians)
+    log_evidence = height.max() + np.log(total * (nodes[1] - nodes[0]))
+    nodes, weights, sites = nodes[some], weights[some] / total, sites.of(some)
+    return ScaleNodes(nodes, weights, gaussians, sites, log_evidence)
 
 
-def _coarse(rows, variances_at, log_prior, centre):
+def _coarse(rows, variances_at, log_prior, log_s, sites):
     """Values of ln s so far apart that the posterior ends between the outermost."""
-    log_s = centre + _COARSE
-    _, sites = rows.fitted(variances_at(log_s), tol=_ROUGH)
+    _, sites = rows.fitted(variances_at(log_s), sites, tol=_ROUGH)
     for _ in range(_FARTHEST):
         height = sites.log_evidence + log_prior(log_s)
         more = [
@@ -148,7 +160,8 @@ def _coarse(rows, variances_at, log_prior, centre):
         if not more:
             break
         more = np.array(more)
-        _, new = rows.fitted(variances_at(more), tol=_ROUGH)
+        nearest = np.abs(more[:, None] - log_s).argmin(axis=1)
+        _, new = rows.fitted(variances_at(more), sites.of(nearest), tol=_ROUGH)
         log_s, sites = _joined(log_s, sites, more, new)
     return log_s, sites
 

@@ -17,6 +17,7 @@ from skboost.proposals import (
     DensityProposer,
     EvidenceProposer,
     PropagatedProposer,
+    has_room,
     propagates,
 )
 
@@ -88,12 +89,22 @@ def make_engine(target, params, starts, seed, n_jobs, box=None, x0_scale=None):
     return _engine_of(target, parts, combined, settings, x0_scale)
 
 
+def begins_in_closed_form(params, n_rows, dim):
+    """Whether two classes of so many rows and parameters may begin in closed form."""
+    objective = as_objective(params["objective"])
+    family = objective.component_family(as_family(params["family"], dim))
+    return _is_usual(objective) and has_room(n_rows, dim, family)
+
+
+def _is_usual(objective):
+    # Objectives with square roots, or that seek no gain, start as their papers do.
+    return objective.uses_expectations and objective.seeks_gain
+
+
 def _engine_of(target, parts, combination, settings, x0_scale):
     """The engine that begins as the target allows."""
     family, objective, *_ = parts
-    # Objectives with square roots, or that seek no gain, start as their papers do.
-    usual = objective.uses_expectations and objective.seeks_gain
-    closed = usual and propagates(target, family)
+    closed = _is_usual(objective) and propagates(target, family)
     learns_scale = target.scale_prior is not None
     if learns_scale and closed:
         exact = _is_exact(objective, target.at_common_scale(1.0), family)

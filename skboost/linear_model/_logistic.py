@@ -19,12 +19,11 @@ from skboost.linear_model._methods import (
 from skboost.linear_model._model import (
     LINEAR_MODEL_CONSTRAINTS,
     MOVED_OF_LINEAR_MODELS,
+    PRIOR_OF_CLASSES,
     SCALED_CONSTRAINTS,
     LinearModel,
     learned,
-    prior_and_scale,
-    scale_of_all,
-    scale_of_classes,
+    prior_of_classes,
 )
 from skboost.linear_model._sources import Labels, read_batch, read_rows, rows_in_place
 from skboost.targets import Logistic, Multinomial
@@ -58,19 +57,24 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
 
     Parameters
     ----------
-    prior : {"normal", "laplace", "student_t", "cauchy"} or Prior, default="normal"
-        Independent prior of the coefficients.
+    prior : {"auto", "principal", "normal", "laplace", "student_t", "cauchy"} or \
+            Prior, default="auto"
+        Of the coefficients: independent ones, or ``"principal"``, which averages over
+        three normal priors whose variances along the principal components of the
+        columns are in proportion to their variance to the power 0, 1/2 or 1. It needs
+        two classes, a scale that is learned and Gaussian components of up to 300
+        parameters. ``"auto"`` takes it where it can, and ``"normal"`` elsewhere.
     prior_scale : "auto", "learn", float, array-like of shape (n_features,) or \
             ScalePrior, default="auto"
         Scale of the prior, one or per feature; multiplies the own scale of a `Prior`
         object. ``"learn"`` averages over one scale that all coefficients have in
         common, whose prior is ``HalfTPrior(df=3, scale=1.5)`` or the `ScalePrior`
-        given; its unit is one per root mean square of the columns'
-        standard deviations. ``"auto"`` learns the scale of two classes; it is 1.0 where
-        that takes many times the seconds, with more classes and with more than a
-        million numbers in `X`, and for a `Prior` object that has another scale than 1.
-        `partial_fit` learns a scale in the first call, whose posterior is the prior of
-        the next. See :doc:`/user_guide/prior_scale`.
+        given; its unit is one per root mean square of the columns' standard deviations.
+        ``"auto"`` learns the scale of two classes; it is 1.0 with more classes and with
+        more than a million numbers in `X`, where that takes many times the seconds, and
+        for a `Prior` object that has another scale than 1. `partial_fit` learns a scale
+        in the first call, whose posterior is the prior of the next. See
+        :doc:`/user_guide/prior_scale`.
     fit_intercept : bool, default=True
         Whether the model has an intercept.
     intercept_scale : float, default=10.0
@@ -241,6 +245,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
 
     _parameter_constraints = {
         **SCALED_CONSTRAINTS,
+        "prior": PRIOR_OF_CLASSES,
         "intercept_scale": LINEAR_MODEL_CONSTRAINTS["intercept_scale"],
         "class_weight": [dict, StrOptions({"balanced"}), None],
     }
@@ -248,7 +253,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
     def __init__(
         self,
         *,
-        prior="normal",
+        prior="auto",
         prior_scale="auto",
         fit_intercept=True,
         intercept_scale=10.0,
@@ -432,10 +437,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         several = len(classes) > 2
         outputs = tuple(classes) if several else ()
         layout = Layout(feature_names(self), self.fit_intercept, outputs)
-        chosen = scale_of_classes(self, rows, len(classes))
-        prior, scale = prior_and_scale(
-            self, rows, layout, auto=scale_of_all, chosen=chosen
-        )
+        prior, scale = prior_of_classes(self, rows, layout, len(classes))
         return ClassModel(
             layout=layout,
             likelihood=Multinomial(len(classes)) if several else Logistic(),

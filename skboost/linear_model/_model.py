@@ -8,10 +8,10 @@ from sklearn.base import clone
 from skboost._renamed import MOVED, MOVED_PRIORS
 from skboost._sklearn import InstanceOf, StrOptions
 from skboost._solver import climb
-from skboost.fitting import BOOSTING_CONSTRAINTS
+from skboost.fitting import BOOSTING_CONSTRAINTS, begins_in_closed_form
 from skboost.linear_model._layout import Layout
 from skboost.linear_model._methods import POSITIVE
-from skboost.linear_model._summary import column_moments
+from skboost.linear_model._summary import column_covariance, column_moments
 from skboost.posterior import MixturePosterior
 from skboost.proposals import LOWEST_NODE
 from skboost.targets import (
@@ -24,6 +24,7 @@ from skboost.targets import (
     LogJoint,
     NoiseScalePrior,
     NoisyGLMTarget,
+    PrincipalScale,
     Prior,
     ScalePrior,
     as_prior,
@@ -52,6 +53,10 @@ SCALED_CONSTRAINTS = {
     ],
     "intercept_scale": [StrOptions({"auto"}), POSITIVE],
 }
+PRIOR_OF_CLASSES = [
+    StrOptions({"auto", "principal", *PRIORS}),
+    InstanceOf(Prior, "skboost.priors"),
+]
 NOISE_PRIOR = [StrOptions({"auto"}), InstanceOf(NoiseScalePrior, "skboost.priors")]
 DISPERSION_PRIOR = [
     StrOptions({"auto"}),
@@ -212,16 +217,50 @@ def scale_of_classes(estimator, rows, n_classes):
     return 1.0 if n_classes > 2 or many or scaled else "learn"
 
 
+def prior_of_classes(estimator, rows, layout, n_classes):
+    """The prior of a classifier's parameters, and its scales for these rows."""
+    chosen = scale_of_classes(estimator, rows, n_classes)
+    prior = _prior_of_classes(estimator, rows, layout, chosen)
+    return prior_and_scale(
+        estimator, rows, layout, auto=scale_of_all, chosen=chosen, prior=prior
+    )
+
+
+def _prior_of_classes(estimator, rows, layout, chosen):
+    """The `prior` of a classifier with this `prior_scale`, by its name or an object.
+
+    An automatic one is that along principal components where it can be averaged over
+    in closed form.
+    """
+    if estimator.prior not in ("auto", "principal"):
+        return estimator.prior
+    dim = rows.n_features + layout.intercept
+    able = layout.n_outputs == 1 and isinstance(chosen, str | ScalePrior)
+    if able and begins_in_closed_form(estimator.get_params(deep=False), len(rows), dim):
+        return "principal"
+    if estimator.prior == "auto":
+        return "normal"
+    raise ValueError(
+        "prior='principal' needs two classes, prior_scale='learn', family='gaussian' "
+        "with at most 300 parameters, objective='kl' and at most 1.1 million numbers "
+        "in X; this model has others. Set prior='normal' for one common variance."
+    )
+
+
 def prior_and_scale(
-    estimator, rows, layout, unit=1.0, level=0.0, auto=scale_by_column, chosen=None
-):
+    estimator, rows, layout, unit=1.0, level=0.0, auto=scale_by_column, chosen=None,
+    prior=None,
+):  # fmt: skip
     """The prior of an estimator's parameters, and its scales for these rows.
 
     `unit` is the size of what the linear predictor has to explain, `level` where it
-    lies; `chosen` is the scale of the prior, None for the estimator's.
+    lies; `chosen` is the scale of the prior and `prior` its kind, None for the
+    estimator's.
     """
+    named = estimator.prior if prior is None else prior
+    principal = isinstance(named, str) and named == "principal"
     # A clone: what was fitted does not change with the parameters.
-    prior = clone(as_prior(estimator.prior))
+    prior = clone(as_prior("normal" if principal else named))
     chosen = estimator.prior_scale if chosen is None else chosen
     follows = isinstance(chosen, str | ScalePrior)
     n, scale = rows.n_features, chosen
@@ -244,8 +283,11 @@ def prior_and_scale(
     # Between 1 and 2.5 the log losses of benchmarks/few_rows.py differ by .005 nats on
     # average.
     factor = HalfTPrior(scale=1.5) if chosen == "learn" else clone(chosen)
-    shared = np.arange(len(scale)) < n
-    return CommonScale(prior, shared, layout.n_outputs * n, factor.checked()), scale
+    shared, factor = np.arange(len(scale)) < n, factor.checked()
+    if principal:
+        covariance = column_covariance(rows) * np.outer(scale[:n], scale[:n])
+        return PrincipalScale(shared, covariance, factor), scale
+    return CommonScale(prior, shared, layout.n_outputs * n, factor), scale
 
 
 def highest_point(target, centre, unit, max_iter=500):

@@ -1,5 +1,6 @@
 """Moments of rows, merged from those of their blocks."""
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -108,6 +109,21 @@ def column_moments(rows):
     """
     summary = summary_of(rows)
     return summary.mean, _deviation(summary.mean, summary.variance, _CONSTANT)
+
+
+def column_covariance(rows):
+    """Weighted covariance matrix of the columns."""
+    summary = summary_of(rows)
+    products = partial(_products, summary.mean)
+    (total,) = rows.sum(products, rows.n_features, rows.n_features**2)
+    return total / summary.weight
+
+
+def _products(mean, block):
+    """Sum over rows of products of columns less their means."""
+    X = block.X.toarray() if sparse.issparse(block.X) else block.X
+    away = X - mean
+    return (away.T @ (away * np.broadcast_to(block.weight, len(block))[:, None]),)
 
 
 def check_spread(rows, names):

@@ -21,5 +21,6 @@ from skboost.proposals._greedy import (
 from skboost.proposals._propagated import (
     EvidenceProposer,
     PropagatedProposer,
+    has_room,
     propagates,
 )

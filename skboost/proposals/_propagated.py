@@ -1,6 +1,7 @@
 """First mixtures of logistic regressions, by expectation propagation in closed form."""
 
 from dataclasses import dataclass
+from itertools import compress
 
 import numpy as np
 from scipy import sparse
@@ -11,10 +12,13 @@ from skboost.families import Component
 from skboost.modes import Modes
 from skboost.proposals._density import DensityProposer
 from skboost.proposals._family import FamilyProposer
-from skboost.targets import GLMTarget, Logistic, NormalPrior
+from skboost.targets import GLMTarget, Logistic, NormalPrior, ScaleNode
 
 # Entries of the matrix of rows up to which all of it is taken at once.
 _MOST_ENTRIES = 1_100_000
+# Probability of a node among those of its kind, and of the kind, below which there is
+# no component.
+_LIGHTEST = 2e-3
 
 
 def propagates(target, family):
@@ -25,9 +29,13 @@ def propagates(target, family):
     if not (isinstance(target, GLMTarget) and isinstance(target.likelihood, Logistic)):
         return False
     prior = target.prior if target.scale_prior is None else target.prior.coef
-    fits = len(target.rows) * target.dim <= _MOST_ENTRIES
+    return has_room(len(target.rows), target.dim, family) and type(prior) is NormalPrior
+
+
+def has_room(n_rows, dim, family):
+    """Whether rows fit, and components of a family are full Gaussians."""
     full = family.exact_expectations and family.full_covariance
-    return fits and full and type(prior) is NormalPrior
+    return n_rows * dim <= _MOST_ENTRIES and full
 
 
 def signed_rows(target):
@@ -93,21 +101,47 @@ class EvidenceProposer(FamilyProposer):
     )
 
     def initial(self, target, settings):
-        """The mixture over scales, and ln s of its components in place of modes."""
-        prior = target.scale_prior
+        """The mixture over scales, and `ScaleNode`s of components in place of modes."""
+        rows, prior = signed_rows(target), target.scale_prior
+        parts = [None]
+        for root in prior.roots:
+            parts.append(_over_scales(rows, target, root, parts[-1]))
+        parts.pop(0)
+        share = np.array([part.log_evidence for part in parts])
+        share = np.exp(share - share.max())
+        share /= share.sum()
+        nodes, components, weights = [], (), []
+        for kind, part in enumerate(parts):
+            nodes += [ScaleNode(float(log_s), kind) for log_s in part.log_s]
+            components += _components(self.family, part.gaussians)
+            light = np.minimum(part.weights, share[kind]) < _LIGHTEST
+            weights.append(np.where(light, 0.0, share[kind] * part.weights))
+        weights = np.concatenate(weights)
+        most = min(settings.max_components or len(nodes), np.count_nonzero(weights))
+        kept = weights >= np.sort(weights)[-most]
+        mixture = Mixture(components, weights / weights.sum()).keep(kept)
+        return mixture, list(compress(nodes, kept))
 
-        def variances_at(log_s):
-            scales = [prior.given(target.scale, s)[1] for s in np.exp(log_s)]
-            return np.array(scales) ** 2
 
-        factor = prior.factor
-        nodes = scale_nodes(
-            signed_rows(target),
-            variances_at,
-            lambda log_s: factor.value_and_score(log_s)[0],
-            np.log(factor.scale),
-        )
-        most = min(settings.max_components or len(nodes.log_s), len(nodes.log_s))
-        kept = nodes.weights >= np.sort(nodes.weights)[-most]
-        mixture = Mixture(_components(self.family, nodes.gaussians), nodes.weights)
-        return mixture.keep(kept), nodes.log_s[kept]
+def _over_scales(rows, target, root, near):
+    """`ScaleNodes` where the covariance of the coefficients has this root.
+
+    The rows are in coordinates in which the prior is a standard normal one at s = 1.
+    """
+    factor, own = target.scale_prior.factor, target.scale
+    shared = np.resize(target.scale_prior.shared, len(own))
+    turn = np.diag(own)
+    if root is not None:
+        turn[np.ix_(shared, shared)] = own[shared][:, None] * root
+    nodes = scale_nodes(
+        SignedRows(rows.X @ turn if root is not None else rows.X * own, rows.weights),
+        lambda log_s: np.where(shared, np.exp(2.0 * log_s)[:, None], 1.0),
+        lambda log_s: factor.value_and_score(log_s)[0],
+        np.log(factor.scale),
+        near,
+    )
+    means, covariances = nodes.gaussians.means, nodes.gaussians.covariances
+    gaussians = nodes.gaussians._replace(
+        means=means @ turn.T, covariances=turn @ covariances @ turn.T
+    )
+    return nodes._replace(gaussians=gaussians)

@@ -72,6 +72,8 @@ from skboost.targets._scale_priors import (
     CommonScale,
     HalfNormalPrior,
     HalfTPrior,
+    PrincipalScale,
+    ScaleNode,
     ScalePrior,
 )
 from skboost.targets._softmax_gaussian import (

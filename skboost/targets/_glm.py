@@ -13,7 +13,7 @@ from skboost._parallel import scratch
 from skboost.targets._base import Target
 from skboost.targets._design import Block, GaussianPredictors
 from skboost.targets._likelihood import WeightedRows
-from skboost.targets._priors import NormalPrior
+from skboost.targets._priors import FlatPrior, NormalPrior
 
 
 class RowSums:
@@ -149,11 +149,19 @@ class GLMTarget(Target):
         view.prior, view.scale = self.prior.given(self.scale, s)
         return view
 
-    def log_density_at(self, theta, log_density, s):
-        """The log joint density at that factor, from the one averaged over it."""
-        prior, scale = self.prior.given(self.scale, s)
+    def at_node(self, node):
+        """The same at a `ScaleNode` whose kind is 0; of others the likelihood alone."""
+        if node.kind == 0:
+            return self.at_common_scale(np.exp(node.log_s))
+        view = copy(self)
+        view.prior = FlatPrior()
+        return view
+
+    def log_density_at(self, theta, log_density, node):
+        """The log joint density at a `ScaleNode`, from the one averaged over them."""
         averaged = self.prior.log_density(theta, self.scale)
-        return log_density - averaged + prior.log_density(theta, scale)
+        given = self.prior.log_density_given(theta, self.scale, node)
+        return log_density - averaged + given
 
     def finer(self):
         """This target with smaller errors of its expectations, where there are any."""

@@ -5,12 +5,14 @@ with z_j from a standard prior and one s for all j. The density of theta is that
 z_j averaged over s, by a fine grid of ln s.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from scipy.special import gammaln
 from sklearn.base import BaseEstimator
 
-from skboost._math import bounded_exp, log_sum_exp
-from skboost.targets._priors import Prior
+from skboost._math import LOG_2PI, bounded_exp, log_sum_exp
+from skboost.targets._priors import NormalPrior, Prior
 
 
 class CheckedPrior(BaseEstimator):
@@ -112,6 +114,13 @@ class HalfTPrior(ScalePrior):
         return value, -(df + 1.0) * z**2 / (df + z**2)
 
 
+class ScaleNode(NamedTuple):
+    """A value of a common scale, and which covariance the coefficients have there."""
+
+    log_s: float
+    kind: int = 0
+
+
 class CommonScale(Prior):
     """Coordinates with a common factor s of their scales, which has a prior itself.
 
@@ -121,6 +130,9 @@ class CommonScale(Prior):
     """
 
     closed = False
+    # Roots of the covariances that coefficients in units of their scales may have; None
+    # is the identity.
+    roots = (None,)
 
     def __init__(self, coef, shared, n_shared, factor):
         self.coef, self.shared = coef, shared
@@ -139,6 +151,11 @@ class CommonScale(Prior):
     def given(self, scale, s):
         """The prior of the coefficients where s is known, and their scales."""
         return self.coef, scale * np.where(np.resize(self.shared, len(scale)), s, 1.0)
+
+    def log_density_given(self, theta, scale, node):
+        """The log density of the coefficients at a `ScaleNode`."""
+        prior, scale = self.given(scale, np.exp(node.log_s))
+        return prior.log_density(theta, scale)
 
     def log_posterior(self, theta, scale):
         """Log probabilities of the grid, (n, n_nodes), where coefficients are known."""
@@ -163,3 +180,94 @@ class CommonScale(Prior):
         z = theta[:, shared] / scale[shared]
         log_density = self.coef.log_at_scales(z, np.exp(self.log_s))
         return self.log_mass + log_density, z
+
+
+# Powers of the variances of principal components to which those of the coefficients
+# are in proportion, and what is added to the former, as a share of their mean: where
+# columns outnumber rows, some are zero.
+_POWERS, _FLOOR = (0.0, 0.5, 1.0), 0.1
+
+
+class PrincipalScale(CommonScale):
+    """Normal coefficients that may be larger along components of large variance.
+
+    Given s and a power g of 0, 1/2 or 1, equally probable, their covariance is
+    ``c s^2 V diag(l^g) V^T`` in units of their scales, where `covariance` is
+    ``V diag(l) V^T`` of the columns in the same units, and c leaves the mean prior
+    variance of the linear predictors as it is for g = 0.
+    """
+
+    def __init__(self, shared, covariance, factor):
+        super().__init__(NormalPrior(), shared, len(covariance), factor)
+        self.log_mass = self.log_mass - np.log(len(_POWERS))
+        variances, axes = np.linalg.eigh(covariance)
+        variances = np.maximum(variances, 0.0)
+        lengths = variances + _FLOOR * variances.mean()
+        lengths = lengths if lengths.any() else np.ones_like(lengths)
+        roots, precisions, log_dets = [None], [np.eye(len(axes))], [0.0]
+        for power in _POWERS[1:]:
+            grown = lengths**power
+            grown *= max(variances.sum(), 1e-300) / max(variances @ grown, 1e-300)
+            roots.append(axes * np.sqrt(grown))
+            precisions.append((axes / grown) @ axes.T)
+            log_dets.append(np.log(grown).sum())
+        self.roots, self.precisions = tuple(roots), np.array(precisions)
+        self._log_dets = np.array(log_dets)
+
+    def covariance_given(self, scale, node):
+        """The covariance of the coefficients at a node of another kind than 0."""
+        whole, shared = np.diag(scale**2), self._shared(scale)
+        root = np.exp(node.log_s) * scale[shared][:, None] * self.roots[node.kind]
+        whole[np.ix_(shared, shared)] = root @ root.T
+        return whole
+
+    def log_density_given(self, theta, scale, node):
+        """See `CommonScale`."""
+        shared = self._shared(scale)
+        z = theta[:, shared] / scale[shared]
+        squares = ((z @ self.precisions[node.kind]) * z).sum(axis=1)
+        log_s = np.array([node.log_s])
+        value = self._log_normal(squares, log_s)[:, 0] - np.log(scale[shared]).sum()
+        value -= 0.5 * self._log_dets[node.kind]
+        return value + self.coef.log_density(theta[:, ~shared], scale[~shared])
+
+    def log_posterior(self, theta, scale):
+        """See `CommonScale`."""
+        table = np.logaddexp.reduce(self._tables(theta, scale)[0])
+        return table - log_sum_exp(table)[:, None]
+
+    def value_and_score(self, theta, scale):
+        """See `Prior`."""
+        shared = self._shared(scale)
+        tables, pulled = self._tables(theta, scale)
+        values = np.array([log_sum_exp(table) for table in tables])
+        value, score = log_sum_exp(values.T), np.empty(theta.shape)
+        slope = np.zeros(pulled[0].shape)
+        for table, part in zip(tables, pulled, strict=True):
+            share = np.exp(table - value[:, None]) @ np.exp(-2.0 * self.log_s)
+            slope -= share[:, None] * part
+        score[:, shared] = slope / scale[shared]
+        more, score[:, ~shared] = self.coef.value_and_score(
+            theta[:, ~shared], scale[~shared]
+        )
+        return value + more - np.log(scale[shared]).sum(), score
+
+    def _shared(self, scale):
+        return np.resize(self.shared, len(scale))
+
+    def _log_normal(self, squares, log_s):
+        """Log densities (n, n_scales) of coefficients with these squared lengths."""
+        fall = 0.5 * squares[:, None] * np.exp(-2.0 * log_s)
+        return -fall - self.n_shared * (log_s + 0.5 * LOG_2PI)
+
+    def _tables(self, theta, scale):
+        """For each kind the log joint density with the grid, and precision times z."""
+        shared = self._shared(scale)
+        z = theta[:, shared] / scale[shared]
+        pulled = [z @ precision for precision in self.precisions]
+        tables = [
+            self.log_mass + self._log_normal((part * z).sum(axis=1), self.log_s)
+            - 0.5 * log_det
+            for part, log_det in zip(pulled, self._log_dets, strict=True)
+        ]  # fmt: skip
+        return tables, pulled

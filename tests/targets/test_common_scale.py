@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from scipy.integrate import quad
-from scipy.stats import norm, t
+from scipy.stats import multivariate_normal, norm, t
 
 from skboost.priors import HalfNormalPrior, HalfTPrior, as_prior
-from skboost.targets import CommonScale
+from skboost.targets import CommonScale, PrincipalScale, ScaleNode
 
 from .conftest import differences
 
@@ -39,9 +39,56 @@ def test_density_is_that_of_quadrature_over_the_factor(name):
     assert prior.log_density(theta, SCALE) == pytest.approx(expected, abs=1e-3)
 
 
-@pytest.mark.parametrize("name", ["normal", "laplace", "student_t"])
+COVARIANCE = np.array([[2.0, 0.9], [0.9, 0.5]])
+
+
+def along_components(s, power):
+    """Covariance of (coef, coef, intercept), written out."""
+    variances, axes = np.linalg.eigh(COVARIANCE)
+    lengths = (variances + 0.1 * variances.mean()) ** power
+    lengths *= variances.sum() / (variances @ lengths)
+    coef = np.diag(SCALE[:2]) @ (axes * lengths) @ axes.T @ np.diag(SCALE[:2])
+    return np.block(
+        [[s**2 * coef, np.zeros((2, 1))], [np.zeros((1, 2)), SCALE[2] ** 2]]
+    )
+
+
+def test_covariances_along_principal_components_are_equally_probable():
+    prior = PrincipalScale(SHARED, COVARIANCE, HalfTPrior())
+    theta = np.array([[0.3, -0.4, 2.0], [5.0, 0.1, -1.0]])
+    kinds = []
+    for kind, power in enumerate([0.0, 0.5, 1.0]):
+        at = [ScaleNode(log_s, kind) for log_s in prior.log_s]
+        expected = multivariate_normal(cov=along_components(0.7, power)).logpdf(theta)
+        given = prior.log_density_given(theta, SCALE, ScaleNode(np.log(0.7), kind))
+        assert given == pytest.approx(expected)
+        if kind:
+            given = prior.covariance_given(SCALE, ScaleNode(np.log(0.7), kind))
+            assert given == pytest.approx(along_components(0.7, power))
+        # Predictors of such columns have the same prior variance under all.
+        one = along_components(1.0, power)[:2, :2] / np.outer(SCALE[:2], SCALE[:2])
+        assert np.sum(COVARIANCE * one) == pytest.approx(np.trace(COVARIANCE))
+        densities = [np.exp(prior.log_density_given(theta, SCALE, node)) for node in at]
+        kinds.append(np.exp(prior.log_mass)[:, None] * densities)
+    joint = np.sum(kinds, axis=0)
+    assert prior.log_density(theta, SCALE) == pytest.approx(np.log(joint.sum(axis=0)))
+    posterior = joint / joint.sum(axis=0)
+    assert np.exp(prior.log_posterior(theta, SCALE)) == pytest.approx(posterior.T)
+
+
+def test_constant_columns_have_no_components():
+    prior = PrincipalScale(SHARED, np.zeros((2, 2)), HalfTPrior())
+    theta = np.array([[0.3, -0.4, 2.0]])
+    assert prior.log_density(theta, SCALE) == pytest.approx(
+        made(factor=HalfTPrior()).log_density(theta, SCALE)
+    )
+
+
+@pytest.mark.parametrize("name", ["normal", "laplace", "student_t", "principal"])
 def test_score_is_that_of_differences(name):
-    prior, theta = made(name), np.array([[0.3, -0.4, 2.0], [5.0, 0.1, -1.0]])
+    principal = PrincipalScale(SHARED, COVARIANCE, HalfTPrior())
+    prior = principal if name == "principal" else made(name)
+    theta = np.array([[0.3, -0.4, 2.0], [5.0, 0.1, -1.0]])
     _, score = prior.value_and_score(theta, SCALE)
     for row, slope in zip(theta, score, strict=True):
         found = differences(lambda x: prior.log_density(x[None], SCALE)[0], row, 1e-6)
