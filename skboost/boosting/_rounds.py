@@ -76,7 +76,8 @@ def first_round(target, starts):
         # Says why.
         usable_starts(target, starts)
     start = starts[int(values.argmax())]
-    near = laplace(target, start, has_gradient(target, start))
+    scored = has_gradient(target, start)
+    near = laplace(target, start, scored, target.unit)
     mixture, none = Mixture.single(near.component), np.empty((0, target.dim))
     drawn = Evaluations(none, np.empty(0), none)
     return Round(mixture, near.evaluations, drawn, (), mixture)
@@ -121,7 +122,11 @@ def with_other_modes(target, known, seed):
             break
         values = np.where(surprise, known.drawn.values, -np.inf)
         start = known.drawn.points[values.argmax()]
-        near = laplace(target, start, known.scored)
+        try:
+            near = laplace(target, start, known.scored, known.modes.std())
+        except LogDensityError:
+            # A hint that leads nowhere: what is known stays.
+            break
         known = known.with_search(near.evaluations)
         if not _is_new(near, known.modes):
             break

@@ -18,7 +18,7 @@ from scipy.sparse import bsr_array, csc_array, csr_array, issparse
 
 from skboost._parallel import row_blocks
 from skboost.hierarchy._conditional import cholesky, inverse_and_log_det
-from skboost.hierarchy._rows import main_factor
+from skboost.hierarchy._rows import GroupSums, main_factor
 
 # Effects outside the main factor: their Schur complement takes 8 n^2 bytes and n^3 / 3
 # multiplications, 32 MB and a fifth of a second for these.
@@ -91,7 +91,7 @@ class CrossedEffects:
         """Z, and matrices from weights of rows to the three tables of `gram`."""
         q, m = self.q, self.n_others
         self.Z = _by_row(positions, columns, len(self.scale_of)).T
-        self.starts = np.searchsorted(self.codes, np.arange(self.n_groups))
+        self._over_groups = GroupSums(self.codes, self.n_groups)
         self.main, others = columns[:, :q], columns[:, q:]
         blocks = self.codes[:, None] * q**2 + np.arange(q**2)
         squares = self.main[:, :, None] * self.main[:, None]
@@ -120,7 +120,7 @@ class CrossedEffects:
         main factor; zero for all other effects.
         """
         along = np.einsum("nk,nkr->nr", self.main, axes[self.codes])
-        sums = np.add.reduceat(values[:, None] * along**3, self.starts)
+        sums = self._over_groups(values[:, None] * along**3)
         return np.append(sums.ravel(), np.zeros(self.n_others))
 
     def by_factor(self, effects):

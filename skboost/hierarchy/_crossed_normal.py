@@ -11,6 +11,7 @@ import numpy as np
 
 from skboost._math import LOG_2PI
 from skboost.hierarchy._crossed import CrossedEffects, Precision
+from skboost.hierarchy._normal import Residuals
 from skboost.targets import bounded_exp
 
 
@@ -21,12 +22,10 @@ class CrossedNormalMarginal:
 
     def __init__(self, rows):
         rows = rows.sorted()
-        design = np.column_stack([rows.X, rows.y])
-        weighted = design * rows.weight[:, None]
-        self.mass, self.square = rows.weight.sum(), weighted.T @ design
+        self.design = Residuals(rows)
         self.crossed = CrossedEffects(rows.factors)
         self.gram = self.crossed.gram(rows.weight)
-        self.pulled = self.crossed.pulled(weighted)
+        self.pulled = self.crossed.pulled(self.design.weighted)
 
     def value_and_score(self, beta, levels, noise_level):
         """Log likelihood of each draw, and its gradient; see `NormalMarginal`."""
@@ -34,13 +33,14 @@ class CrossedNormalMarginal:
         score = np.empty((len(beta), beta.shape[1] + levels.shape[1] + 1))
         for s, given in enumerate(self._given(beta, levels, noise_level)):
             h, ratio, noise, b, v, precision = given
-            pulled = self.square @ h / noise**2
-            square, quadratic = pulled @ h, b @ v
-            value[s] = -0.5 * (self.mass * (LOG_2PI + 2.0 * np.log(noise)) + square)
+            root, mass = self.design.root @ h / noise, self.design.mass
+            pulled = root @ self.design.root / noise
+            square, quadratic = root @ root, b @ v
+            value[s] = -0.5 * (mass * (LOG_2PI + 2.0 * np.log(noise)) + square)
             value[s] += 0.5 * (quadratic - precision.log_det)
             slope = pulled - (v * ratio) @ self.pulled / noise
             each = v**2 - 1.0 + precision.inverse.diagonal
-            lost = square - self.mass - quadratic - each.sum()
+            lost = square - mass - quadratic - each.sum()
             score[s] = [*slope[:-1], *self.crossed.by_scale(each), lost]
         return value, score
 
@@ -57,10 +57,10 @@ class CrossedNormalMarginal:
     def _given(self, beta, levels, noise_level):
         """What both need at each draw."""
         scales = bounded_exp(levels)[:, self.crossed.scale_of]
-        for one, scale, noise in zip(
-            beta, scales, bounded_exp(noise_level), strict=True
+        for h, scale, noise in zip(
+            self.design.at(beta), scales, bounded_exp(noise_level), strict=True
         ):
-            h, ratio = np.append(-one, 1.0), scale / noise
+            ratio = scale / noise
             precision = Precision(self.gram, ratio)
             b = ratio * (self.pulled @ h) / noise
             yield h, ratio, noise, b, precision.solve(b), precision

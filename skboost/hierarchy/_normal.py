@@ -40,9 +40,8 @@ class NormalMarginal:
         return few and self.blocks.size <= 1 << 12
 
     def __init__(self, rows):
-        design = np.column_stack([rows.X, rows.y])
-        weighted = design * rows.weight[:, None]
-        self.mass, self.gram = rows.weight.sum(), weighted.T @ design
+        design = Residuals(rows)
+        self.design, weighted = design, design.weighted
         factor = rows.factors[0] if rows.factors else _no_groups(len(rows.y))
         self.n_effects = factor.n_effects if rows.factors else 0
         Z = factor.columns
@@ -72,14 +71,15 @@ class NormalMarginal:
         return value, score
 
     def _some(self, beta, levels, noise_level):
-        h = np.column_stack([-beta, np.ones(len(beta))])
+        h, mass = self.design.at(beta), self.design.mass
         noise = bounded_exp(noise_level)
-        pulled = h @ self.gram
-        square = np.einsum("sc,sc->s", pulled, h) / noise**2
-        value = -0.5 * (self.mass * (LOG_2PI + 2.0 * noise_level) + square)
+        root = h @ self.design.root.T
+        square = np.einsum("sc,sc->s", root, root) / noise**2
+        pulled = root @ self.design.root
+        value = -0.5 * (mass * (LOG_2PI + 2.0 * noise_level) + square)
         slope = pulled[:, :-1] / (noise**2)[:, None]
         if not self.n_effects:
-            return value, np.column_stack([slope, square - self.mass])
+            return value, np.column_stack([slope, square - mass])
         ratio = bounded_exp(levels.T) / noise
         inverse, log_det, b, v = self._solved(h, ratio, noise, self.blocks, self.member)
         quadratic = np.einsum("qsb,qsb->s", b, v)
@@ -90,7 +90,7 @@ class NormalMarginal:
         sizes = np.einsum("qsb,qsb->sq", v, v)
         by_scale = sizes + diagonal - self.n_of_kind.sum()
         lost = self.n_of_kind.sum() * self.n_effects - diagonal.sum(axis=1)
-        by_noise = square - quadratic - sizes.sum(axis=1) + lost - self.mass
+        by_noise = square - quadratic - sizes.sum(axis=1) + lost - mass
         return value, np.column_stack([slope, by_scale, by_noise])
 
     def _solved(self, h, ratio, noise, blocks, member):
@@ -109,13 +109,35 @@ class NormalMarginal:
         """
         if not self.n_effects:
             return ()
-        h = np.column_stack([-beta, np.ones(len(beta))])
+        h = self.design.at(beta)
         scale, noise = bounded_exp(levels.T), bounded_exp(noise_level)
         groups = self.crossed, self.kind
         inverse, _, _, v = self._solved(h, scale / noise, noise, *groups)
         size = scale[..., None]
         root = (size[:, None] * cholesky(inverse))[..., self.kind]
         return (Conditional(size * v, root).both(normals[0]),)
+
+
+class Residuals:
+    """Sums of squares of y - X beta as |root h|^2, and weighted columns of [X, y].
+
+    Responses are those that least squares leaves, h is 1 beside what coefficients
+    lack to these: no digits are lost where responses or columns lie far from zero.
+    """
+
+    def __init__(self, rows):
+        self.mass, size = rows.weight.sum(), np.sqrt(rows.weight)[:, None]
+        scaled = size * rows.X
+        unit = np.maximum(np.abs(scaled).max(axis=0, initial=0.0), 1e-300)
+        fitted = np.linalg.lstsq(scaled / unit, size[:, 0] * rows.y, rcond=1e-12)[0]
+        self.centre = fitted / unit
+        design = np.column_stack([rows.X, rows.y - rows.X @ self.centre])
+        self.weighted = design * rows.weight[:, None]
+        self.root = np.linalg.qr(size * design, mode="r")
+
+    def at(self, beta):
+        """What the columns are multiplied by, (n_draws, n_columns + 1)."""
+        return np.column_stack([self.centre - beta, np.ones(len(beta))])
 
 
 def _no_groups(n_rows):

@@ -29,6 +29,7 @@ from skboost.hierarchy._conditional import (
     inverse_and_log_det,
 )
 from skboost.hierarchy._marginal import LikelihoodMarginal
+from skboost.hierarchy._rows import GroupSums
 from skboost.targets import bounded_exp
 
 # Newton steps at most, and how far a linear predictor moves in one: an exponential may
@@ -54,7 +55,8 @@ class QuadratureMarginal(LikelihoodMarginal):
         super().__init__(rows, likelihood)
         (factor,) = self.rows.factors
         self.codes, self.columns = factor.codes, factor.columns
-        self.starts = np.searchsorted(factor.codes, np.arange(factor.n_groups))
+        self._over_groups = GroupSums(factor.codes, factor.n_groups)
+        self.n_groups = factor.n_groups
         nodes, weights = _half_rule(n_nodes)
         nodes, weights = np.concatenate([nodes, -nodes]), np.tile(weights, 2)
         grid = np.array(list(product(range(2 * n_nodes), repeat=factor.n_effects)))
@@ -72,7 +74,7 @@ class QuadratureMarginal(LikelihoodMarginal):
             squares = np.einsum(
                 "mqjs,mqjs,mjs->sq", integral.nodes, integral.nodes, integral.shares
             )
-            by_scale = squares - len(self.starts)
+            by_scale = squares - self.n_groups
             score[some] = np.hstack([integral.slope.T @ self.rows.X, by_scale])
             by_level[some] = integral.by_level
         return value, np.hstack([score, by_level])
@@ -126,8 +128,8 @@ class QuadratureMarginal(LikelihoodMarginal):
 
     def _modes(self, eta, tilts, likelihood):
         """Modes (q, n_groups, n_draws), inverses of minus the Hessians, and ln det."""
-        v = np.zeros((len(tilts), len(self.starts), eta.shape[1]))
-        longest = [np.maximum.reduceat(np.abs(tilt), self.starts) for tilt in tilts]
+        v = np.zeros((len(tilts), self.n_groups, eta.shape[1]))
+        longest = [self._over_groups(np.abs(tilt), np.maximum) for tilt in tilts]
         for _ in range(_MAX_STEPS):
             moved = self._moved(eta, tilts, v)
             gradient, hessian = self._derivatives(moved, tilts, likelihood)
@@ -176,12 +178,6 @@ class QuadratureMarginal(LikelihoodMarginal):
         for tilt, effect in zip(tilts, v, strict=True):
             eta = eta + tilt * effect[self.codes]
         return eta
-
-    def _over_groups(self, table):
-        if len(self.starts) == len(table):
-            # Merged rows often are one for each group.
-            return table
-        return np.add.reduceat(table, self.starts, axis=0)
 
 
 def _half_rule(n_nodes):

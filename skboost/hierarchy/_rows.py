@@ -78,6 +78,28 @@ class GroupedRows:
         return self.weight @ likelihood.value_and_slope(np.zeros_like(y), y)[0][:, 0]
 
 
+class GroupSums:
+    """Sums over the groups of rows that are sorted by them; empty groups have zero."""
+
+    def __init__(self, codes, n_groups):
+        self.n_groups, self.n_rows = n_groups, len(codes)
+        self.starts = np.searchsorted(codes, np.arange(n_groups))
+        ends = np.append(self.starts[1:], len(codes))
+        # `reduceat` gives an empty group a row of the next one.
+        self.filled = None if (ends > self.starts).all() else ends > self.starts
+
+    def __call__(self, table, operation=np.add):
+        """(n_groups, ...) of (n_rows, ...)."""
+        if self.filled is None:
+            if self.n_groups == self.n_rows:
+                # Merged rows often are one for each group.
+                return table
+            return operation.reduceat(table, self.starts, axis=0)
+        out = np.zeros((self.n_groups, *table.shape[1:]))
+        out[self.filled] = operation.reduceat(table, self.starts[self.filled], axis=0)
+        return out
+
+
 def main_factor(factors):
     """Index of the factor with the most effects."""
     return int(np.argmax([factor.size for factor in factors]))

@@ -20,6 +20,9 @@ from skboost.transforms import Constraints, LowerBound, Scale
 # Draws of the posterior that answers about groups are averages over, and how many
 # numbers they may hold: 64 MiB.
 _N_DRAWS, _MOST_NUMBERS = 1024, 1 << 23
+# Scale of the half-t prior of standard deviations of effects, in units of the linear
+# predictor, as brms has it.
+_HALF_T = 2.5
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -43,24 +46,30 @@ class GroupModel:
     def joint(self, rows):
         """The log joint density of grouped rows, a target."""
         marginal = marginal_of(rows, self.response.likelihood)
-        return HierarchicalTarget(
+        target = HierarchicalTarget(
             marginal, self.prior, self.scale, self.level_priors, self.transforms
         )
-
-    def start(self, target, rows):
-        """Where the search starts: a mode from the level of the responses, (1, dim)."""
-        size = np.sqrt((rows.weight @ rows.X**2) / rows.weight.sum())
+        # About the standard deviations of a posterior.
+        weight, n = rows.weight, target.n_columns
+        size = np.sqrt(weight @ rows.X**2 / weight.sum())
         size[size == 0.0] = 1.0
-        centre, width = np.zeros(target.dim), np.ones(target.dim)
-        n = target.n_columns
-        width[:n] = self.unit.size / (size * np.sqrt(1.0 + rows.weight.sum()))
+        unit, fewest = (
+            np.ones(target.dim),
+            min((f.n_groups for f in rows.factors), default=0),
+        )
+        unit[:n] = self.unit.error / (size * np.sqrt(1.0 + weight.sum()))
+        unit[n:] /= np.sqrt(1.0 + fewest)
+        target.unit = unit
+        return target
+
+    def start(self, target):
+        """Where the search starts: a mode from the level of the responses, (1, dim)."""
+        centre, n = np.zeros(target.dim), target.n_columns
         if self.layout.intercept:
             centre[n - 1] = self.unit.level
         half = np.array(0.5 * self.unit.size)
         centre[n:] = [transform.inverse(half) for transform in self.transforms]
-        fewest = min((factor.n_groups for factor in rows.factors), default=0)
-        width[n:] /= np.sqrt(1.0 + fewest)
-        return highest_point(target, centre, width)[None]
+        return highest_point(target, centre, target.unit)[None]
 
     def renamed(self, names):
         """The same model with other names of the columns of X."""
@@ -94,12 +103,13 @@ class GroupModel:
             "variance_components_": self.variances(posterior),
             "icc_": draws.correlations(),
             "effects_pareto_k_": draws.khat,
+            "effects_efficiency_": draws.efficiency,
         }
 
     def drawn(self, target, mixture, seed):
         """What predicts: draws of everything from a mixture over the target."""
         rng = generator(seed, EFFECTS)
-        theta, effects, khat = _draws(target, mixture, self.factors, rng)
+        theta, effects, *weighted = _draws(target, mixture, self.factors, rng)
         coef, levels, *noise = target.split(theta)
         scales = np.exp(levels)
         factors, start = [], 0
@@ -116,7 +126,7 @@ class GroupModel:
             coef=coef,
             noise=np.exp(noise[0]) if noise else None,
         )
-        return GroupPredictive(self.response, plain, scales, khat)
+        return GroupPredictive(self.response, plain, scales, *weighted)
 
 
 def group_model(estimator, data, response):
@@ -154,7 +164,7 @@ def _scales(data, chosen, unit):
     for factor, codes in zip(data.factors, data.rows.factors, strict=True):
         for k, column in zip((None, *factor.slopes), codes.columns.T, strict=True):
             of = factor.name if k is None else f"{factor.name}: {data.features[k]}"
-            size = unit.size if k is None else unit.size / spread[k]
+            size = _HALF_T * unit.size / (1.0 if k is None else spread[k])
             prior = HalfTPrior(3.0, size) if isinstance(chosen, str) else chosen
             # An effect as large as its error would be if every group stood alone.
             rows = max(weight @ column**2 / codes.n_groups, 1e-300)
@@ -167,7 +177,8 @@ def _scales(data, chosen, unit):
 @dataclass(frozen=True, eq=False)
 class GroupPredictive:
     """Draws of coefficients, effects and noise in the plain model that predicts, and of
-    scales (n_draws, n_scales); `khat` is that of their weights.
+    scales (n_draws, n_scales); `khat` is that of their weights, `efficiency` the share
+    of the draws that weigh as much as all do.
 
     Rows are their numeric columns, their groups by factor, and offsets of counts.
     """
@@ -176,6 +187,7 @@ class GroupPredictive:
     model: object
     scales: np.ndarray
     khat: float
+    efficiency: float
 
     def quantiles(self, rows, p):
         """What the response says of every row, (n, n_levels)."""
@@ -216,7 +228,7 @@ class GroupPredictive:
 
 
 def _draws(target, mixture, factors, rng):
-    """Draws of coefficients and scales, of effects, and k-hat of their weights.
+    """Draws of coefficients and scales, of effects, k-hat and efficiency of weights.
 
     They come in pairs, with the effects on both sides of their mean. Where effects are
     integrated out by Laplace's method, draws are taken anew by weights that make them
@@ -228,16 +240,18 @@ def _draws(target, mixture, factors, rng):
     theta = mixture.sample(n_pairs, rng)
     normals = tuple(rng.standard_normal((q, n_pairs, n)) for q, n in sizes)
     marginal, given = target.marginal, target.split(theta)
-    picked, khat = slice(None), 0.0
+    picked, khat, efficiency = slice(None), 0.0, 1.0
     if marginal.exact:
         effects = marginal.effects(normals, *given)
     else:
         effects, log_weights = marginal.weighted_effects(normals, *given)
         smoothed, khat = psis(log_weights.ravel())[:2]
-        share = np.exp(smoothed - smoothed.max()).cumsum()
+        weight = np.exp(smoothed - smoothed.max())
+        efficiency = weight.sum() ** 2 / (weight @ weight) / len(weight)
+        share = weight.cumsum()
         steps = (rng.random() + np.arange(2 * n_pairs)) / (2 * n_pairs)
         picked = np.searchsorted(share / share[-1], steps)
     # (2, q, n_pairs, n_groups) to (n_groups, q, n_draws).
     flat = [np.concatenate(one, axis=1).transpose(2, 0, 1) for one in effects]
     flat = [np.ascontiguousarray(one[..., picked]) for one in flat]
-    return np.tile(theta, (2, 1))[picked], flat, float(khat)
+    return np.tile(theta, (2, 1))[picked], flat, float(khat), float(efficiency)

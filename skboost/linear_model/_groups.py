@@ -1,5 +1,8 @@
 """Columns of X that say groups: which there are, their levels, and rows by them."""
 
+from collections.abc import Hashable
+from itertools import combinations
+from numbers import Integral, Real
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +16,7 @@ from skboost._sklearn import check_sample_weight
 from skboost.fitting import warn_where_called
 from skboost.hierarchy import Factor, GroupedRows
 from skboost.linear_model._layout import feature_names
-from skboost.linear_model._summary import check_spread
+from skboost.linear_model._summary import check_spread, column_moments
 from skboost.serving import GroupedFactor
 
 
@@ -30,19 +33,25 @@ class Columns(NamedTuple):
 
 def resolve(names, groups, slopes, nested):
     """`Columns` of parameters as users write them, and names of all columns of X."""
-    groups = _as_list("groups", groups)
-    chains = [_chain(chain) for chain in _as_list("nested", nested)]
     place = {name: i for i, name in enumerate(names)}
-    used = {_position(key, "groups", place): key for key in groups}
-    factors, inner = {}, set()
-    for chain in chains:
-        columns = [_position(key, "nested", place) for key in chain]
+    used = {_position(key, "groups", place) for key in _as_list("groups", groups)}
+    factors, inner, above = {}, set(), set()
+    for chain in _as_list("nested", nested):
+        columns = [_position(key, "nested", place) for key in _chain(chain)]
         inner.update(columns[1:])
-        used |= dict(zip(columns, chain, strict=True))
+        used.update(columns)
+        above.update(combinations(columns, 2))
+        circular = [pair for pair in above if pair[::-1] in above]
+        if circular:
+            outer, within = (names[c] for c in sorted(circular[0]))
+            raise ValueError(
+                f"nested must not be circular; got {outer!r} within {within!r} and the "
+                "other way round."
+            )
         for depth in range(1, len(columns) + 1):
             label = ":".join(names[c] for c in columns[:depth])
             factors[label] = tuple(columns[:depth])
-    for column in used:
+    for column in sorted(used):
         if column not in inner:
             factors.setdefault(names[column], (column,))
     numbers = tuple(i for i in range(len(names)) if i not in used)
@@ -77,7 +86,7 @@ def _chain(chain):
 
 def _position(key, parameter, place):
     """Position of a column that is given by its name or its position."""
-    if isinstance(key, bool | np.bool_):
+    if isinstance(key, bool | np.bool_) or not isinstance(key, Hashable):
         raise ValueError(f"{parameter} must name columns of X; got {key!r}.")
     if isinstance(key, int | np.integer):
         if -len(place) <= key < len(place):
@@ -101,13 +110,18 @@ def _slopes(slopes, factors, place, numbers):
         )
     names = list(place)
     for key, columns in slopes.items():
-        name = names[key] if isinstance(key, int | np.integer) else key
+        known = isinstance(key, int | np.integer) and -len(names) <= key < len(names)
+        name = names[key] if known else key
         if name not in factors:
             raise ValueError(
                 f"slopes must have keys among the factors {list(factors)}; got {key!r}."
                 " Name the column in groups, too."
             )
         where = [_position(c, "slopes", place) for c in _as_list("slopes", columns)]
+        if len(set(where)) < len(where):
+            raise ValueError(
+                f"slopes must name every column of {name!r} once; got {columns!r}."
+            )
         for column in where:
             if column not in numbers:
                 raise ValueError(
@@ -156,35 +170,47 @@ def labels_of(X, i, name):
     """Labels of groups in a column; a ValueError where some are missing."""
     values = column_of(X, i)
     missing = np.zeros(len(values), dtype=bool)
-    if values.dtype.kind in "fO":
+    if values.dtype.kind in "fMO":
         missing = np.array([_is_missing(value) for value in values], dtype=bool)
     if missing.any():
         first = int(np.flatnonzero(missing)[0])
         raise ValueError(
             f"X must have a label in every row of the group column {name!r}; got "
-            f"{values.tolist()[first]!r} in row {first} ({missing.sum()} missing in "
+            f"{values[first]} in row {first} ({missing.sum()} missing in "
             "all). Fill them, for example with a label of their own, or drop the rows."
         )
     if values.dtype.kind == "O":
-        kinds = {isinstance(value, str) for value in values}
-        if len(kinds) > 1:
+        kinds = {next((k for k in _KINDS if isinstance(v, k)), type(v)) for v in values}
+        if str in kinds and len(kinds) > 1:
             raise ValueError(
                 f"X must have labels of one kind in the group column {name!r}; got "
                 "strings and other values. Convert them to strings."
             )
-        try:
-            values = np.array(values.tolist(), dtype=str if True in kinds else float)
-        except (TypeError, ValueError):
+        if not kinds <= set(_KINDS):
+            (other, *_) = sorted(kind.__name__ for kind in kinds - set(_KINDS))
             raise ValueError(
                 f"X must have strings or numbers in the group column {name!r}; got "
-                f"{type(values[0]).__name__}. Convert them to strings."
-            ) from None
-    return values
+                f"{other}. Convert them to strings."
+            )
+        # Whole numbers above 2^53 are no floats.
+        values = np.array(values.tolist(), dtype=str if str in kinds else None)
+        if values.dtype.kind == "O":
+            raise ValueError(
+                f"X must have numbers below 2^63 in the group column {name!r}. Convert "
+                "them to strings."
+            )
+    return values.astype(str) if values.dtype.kind == "T" else values
+
+
+# Of what an array of objects may be labels: a float beside whole numbers is one more.
+_KINDS = str, Integral, Real
 
 
 def _is_missing(value):
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
+    if isinstance(value, np.datetime64):
+        return bool(np.isnat(value))
     return isinstance(value, float | np.floating) and bool(np.isnan(value))
 
 
@@ -230,6 +256,14 @@ def warn_of_unidentified(factors, numbers, row_noise):
 def codes_of(X, factor, columns, unknown="population"):
     """Groups of rows, -1 for those of no row of the fit unless these are an error."""
     values = [labels_of(X, i, columns.names[i]) for i in factor.columns]
+    for i, labels, column in zip(factor.columns, factor.labels, values, strict=True):
+        # Strings say what numbers are called, and nothing else is called like another.
+        kinds = [_kind(table.dtype) for table in (labels, column)]
+        if kinds[0] != kinds[1] and kinds != ["strings", "numbers"]:
+            raise ValueError(
+                f"X must have {kinds[0]} in the group column {columns.names[i]!r}, as "
+                f"in fit; got {kinds[1]} such as {column.tolist()[0]!r}. Convert them."
+            )
     codes = factor.codes(values)
     if unknown == "error" and (codes < 0).any():
         row = int(np.flatnonzero(codes < 0)[0])
@@ -239,6 +273,11 @@ def codes_of(X, factor, columns, unknown="population"):
             f"row {row}. handle_unknown='population' predicts them from the population."
         )
     return codes
+
+
+def _kind(dtype):
+    """What labels of a type are."""
+    return {"U": "strings", "T": "strings", "M": "dates"}.get(dtype.kind, "numbers")
 
 
 def levels_of(factor):
@@ -269,13 +308,13 @@ class GroupedData(NamedTuple):
         return tuple(self.columns.names[i] for i in self.columns.numbers)
 
 
-def read_groups(estimator, X, y, sample_weight, row_noise, offset=None):
-    """`GroupedData` of what ``fit`` is given; `row_noise` is like effects of a row."""
+def read_groups(estimator, X, y, sample_weight, response, offset=None):
+    """`GroupedData` of what ``fit`` is given, for a response of some kind."""
     X = seen(estimator, X, reset=True)
     chosen = estimator.groups, estimator.slopes, estimator.nested
     columns = resolve(feature_names(estimator), *chosen)
     numbers, factors = numbers_of(X, columns), learned(X, columns)
-    warn_of_unidentified(factors, numbers, row_noise)
+    warn_of_unidentified(factors, numbers, response.row_noise)
     codes = [codes_of(X, factor, columns) for factor in factors]
     weight = check_sample_weight(sample_weight, numbers, dtype=np.float64)
     if np.any(weight < 0.0) or not weight.any():
@@ -287,7 +326,9 @@ def read_groups(estimator, X, y, sample_weight, row_noise, offset=None):
     numbers, keys, weight = canonical_rows(numbers, keys, weight)
     y, offset, codes = keys[:, 0], keys[:, 1], keys[:, 2:].T.astype(int)
     table = Table(numbers, y, weight, offset)
-    check_spread(table, [columns.names[i] for i in columns.numbers])
+    named = [columns.names[i] for i in columns.numbers]
+    check_spread(table, named)
+    _check_sizes(table, named, response)
     grouped = tuple(
         Factor(code, len(factor.present), factor.columns_of(numbers))
         for factor, code in zip(factors, codes, strict=True)
@@ -296,6 +337,30 @@ def read_groups(estimator, X, y, sample_weight, row_noise, offset=None):
     X = np.column_stack([numbers, ones])
     rows = GroupedRows(X, y, weight, grouped, offset)
     return GroupedData(rows, table, columns, factors)
+
+
+def _check_sizes(table, names, response):
+    """Refuse numbers whose posterior is lost in rounding errors."""
+    exact = response.likelihood is None
+    most, (_, spread) = 1e12 if exact else 1e6, column_moments(table)
+    for name, size in zip(names, spread, strict=True):
+        if not 1.0 / most <= size <= most:
+            raise ValueError(
+                f"X must have columns with standard deviations between {1.0 / most:g} "
+                f"and {most:g}; that of {name!r} is {size:.3g}. Scale it, for example "
+                "with sklearn.preprocessing.StandardScaler."
+            )
+    largest, furthest = np.abs(table.y).max(), np.abs(table.offset).max()
+    if not exact and largest > 1e8:
+        raise ValueError(
+            f"y must hold counts of 1e8 at most; got {largest:.3g}. Count in larger "
+            "units, or fit their logarithms by BoostedHierarchicalLinearRegression."
+        )
+    if furthest > 300.0:
+        raise ValueError(
+            f"offset must lie between -300 and 300; got one as far as {furthest:.3g}. "
+            "Scale the exposure: offsets are its logarithms."
+        )
 
 
 def seen(estimator, X, reset):
@@ -309,6 +374,21 @@ def seen(estimator, X, reset):
         X = check_array(X, dtype=None, ensure_all_finite=False, input_name="X")
     validate_data(estimator, X, skip_check_array=True, reset=reset)
     return X
+
+
+def of_population(X, columns):
+    """Rows without their columns of groups, where some are missing, and `Columns` of
+    the rest: a new group for every row needs none.
+    """
+    wanted = [columns.names[i] for i in columns.numbers]
+    if hasattr(X, "columns"):
+        held = set(map(str, X.columns))
+        if held >= set(columns.names) or not held >= set(wanted):
+            return X, columns
+        X = X[wanted]
+    elif np.ndim(X) != 2 or np.shape(X)[1] != len(wanted):
+        return X, columns
+    return X, columns._replace(names=tuple(wanted), numbers=tuple(range(len(wanted))))
 
 
 def split(X, columns, factors, population, unknown):

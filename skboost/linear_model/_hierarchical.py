@@ -10,8 +10,8 @@ from skboost._budget import Budget
 from skboost._sklearn import InstanceOf, StrOptions
 from skboost.boosting import Boosting, SimplexCombination, SurrogateBoosting, allowed_kl
 from skboost.families import as_family
-from skboost.fitting import BoostedEstimator, FromFit, make_settings
-from skboost.linear_model._groups import seen, split
+from skboost.fitting import BoostedEstimator, FromFit, make_settings, warn_where_called
+from skboost.linear_model._groups import of_population, seen, split
 from skboost.linear_model._methods import (
     export,
     set_feature_names,
@@ -28,6 +28,9 @@ from skboost.targets import ScalePrior
 # Where every evaluation is dear, "auto" is this many nats: some hundred draws, of which
 # an evaluation each is spent, tell no less from noise.
 _DEAR_TOL = 0.02
+
+# Share of the draws below which a warning says how few are effective.
+_FEW_EFFECTIVE = 0.3
 
 HIERARCHICAL_CONSTRAINTS = {
     name: SCALED_CONSTRAINTS[name]
@@ -102,7 +105,7 @@ class HierarchicalEstimator(BoostedEstimator):
             target,
             given,
             lambda fit: _attributes(model, fit),
-            starts=model.start(target, rows),
+            starts=model.start(target),
             names=model.layout.names,
             constraints=model.constraints,
             engine_of=_engine,
@@ -116,8 +119,12 @@ class HierarchicalEstimator(BoostedEstimator):
         if not isinstance(population, bool | np.bool_):
             raise ValueError(f"population must be True or False; got {population!r}.")
         check_is_fitted(self)
-        model, X = self._model_, seen(self, X, reset=False)
-        return split(X, model.columns, model.factors, population, self.handle_unknown)
+        model, columns = self._model_, self._model_.columns
+        if population:
+            X, columns = of_population(X, columns)
+        if columns is model.columns:
+            X = seen(self, X, reset=False)
+        return split(X, columns, model.factors, population, self.handle_unknown)
 
     def _predictive(self):
         """What answers about rows."""
@@ -214,5 +221,14 @@ def _attributes(model, fit):
     """Fitted attributes: effects are drawn at once, whatever the limits were."""
     with fit.target.ledger.within(Budget()):
         draws = model.drawn(fit.target, fit.corrected.mixture, fit.seed)
+    if draws.efficiency < _FEW_EFFECTIVE:
+        warn_where_called(
+            "The importance weights that correct group effects leave "
+            f"{100 * draws.efficiency:.0f} % of the draws effective "
+            f"(effects_efficiency_), with a Pareto shape of {draws.khat:.2f}: means of "
+            "effects and predictions are less exact than the number of draws says. "
+            "Groups with few rows cause it; join rare levels, or drop a factor.",
+            UserWarning,
+        )
     attributes = model.attributes(fit.posterior, draws)
     return {"_model_": model, "_draws": draws} | attributes

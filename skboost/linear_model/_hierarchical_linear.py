@@ -91,6 +91,9 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
         k-hat of the importance weights that make draws of group effects exact where
         Laplace's method gave them, which normal noise does not need: above 0.7 they
         are not reliable. 0 where none are needed.
+    effects_efficiency_ : float
+        Effective sample size of these weights as a share of the draws; below 0.3 a
+        warning says so. 1 where none are needed.
     elbo_, elbo_se_, elbo_path_, gain_path_, duality_gap_, duality_gap_se_, \
     duality_gap_path_, remaining_kl_, remaining_kl_se_, remaining_kl_interval_, \
     pareto_k_, calibration_, orbiting_, n_iter_, converged_, message_, history_
@@ -197,7 +200,7 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
         with self._keeping_old_fit():
             y = checked_numbers(self, X, y)
             response = NormalResponse(self.noise_prior)
-            data = read_groups(self, X, y, sample_weight, response.row_noise)
+            data = read_groups(self, X, y, sample_weight, response)
             model = group_model(self, data, response)
             return self._learn(model, data.rows, callback_data(X, y, sample_weight))
 

@@ -67,28 +67,30 @@ class LaplaceApproximation(NamedTuple):
         return Component(family, family.from_moments(self.mean, self.covariance))
 
 
-def laplace(target, start, scored):
+def laplace(target, start, scored, unit=1.0):
     """Climb to a mode, and measure how wide it is.
 
     The curvature is that of differences over about half a standard deviation, and
     every principal direction is then measured once more at one and a half: one that
     falls more slowly than its curvature says, as the logarithm of a scale does on its
-    left, is wider, twice at most. `LogDensityError` where the climb ends at a pole.
+    left, is wider, twice at most. `unit` is the size of steps that the climb begins
+    with, (dim,) or one for all. `LogDensityError` where the climb ends at a pole.
     """
     log = _Log(target, scored)
     # A climb ends where an iteration gains less than that many nats: a Gaussian near
     # the mode does as well as one at it.
     climb_tol = 1e-2
-    mode, _ = climb(
-        log.climbed,
-        start,
-        {"maxiter": 200},
-        tol=climb_tol,
-        budget=target.ledger.budget,
-    )
+
+    def scaled(z):
+        value, slope = log.climbed(unit * z)
+        return value, unit * slope
+
+    options, budget = {"maxiter": 200}, target.ledger.budget
+    z, _ = climb(scaled, start / unit, options, tol=climb_tol, budget=budget)
+    mode = unit * z
     # At a pole nothing is finite.
     with np.errstate(all="ignore"):
-        precision, slope = _curvature(log, mode)
+        precision, slope = _curvature(log, mode, unit)
         step = np.linalg.solve(precision, slope)
         # What the climb left, one standard deviation at most.
         step /= max(1.0, np.sqrt(abs(slope @ step)))
@@ -133,9 +135,11 @@ def _around(x, steps):
     return np.concatenate([x + steps, x - steps])
 
 
-def _curvature(log, mode):
+def _curvature(log, mode, unit):
     """Negative Hessian and slope, by differences over which the density falls a bit."""
     dim, step = len(mode), 1e-2 * np.maximum(1.0, np.abs(mode))
+    if np.ndim(unit):
+        step = 0.5 * unit
     top = log.at(mode[None]).values[0]
     for _ in range(5):
         ends = log.at(_around(mode, np.diag(step)))

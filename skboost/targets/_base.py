@@ -35,6 +35,9 @@ class Target:
     # `Constraints` that map its coordinates to the scale of the user, where that is
     # another.
     constraints = None
+    # Of what size moves of coordinates matter, a number or an array (dim,): a climb
+    # begins with steps as long.
+    unit = 1.0
     # How far out coordinates may lie, a number or an array (dim,).
     largest_coordinate = np.inf
     # Whether a pickle may carry it: it holds none of the data.

@@ -1,0 +1,170 @@
+"""Hierarchical regressions of data that are far from textbooks: refused or right."""
+
+import datetime
+
+import numpy as np
+import pytest
+
+from skboost import (
+    BoostedHierarchicalLinearRegression,
+    BoostedHierarchicalLogisticRegression,
+    BoostedHierarchicalPoissonRegression,
+)
+from skboost.priors import HalfTPrior
+
+pd = pytest.importorskip("pandas")
+
+LINEAR = BoostedHierarchicalLinearRegression
+LOGISTIC = BoostedHierarchicalLogisticRegression
+POISSON = BoostedHierarchicalPoissonRegression
+
+
+def rows(n=60, n_groups=6, n_others=5):
+    """A frame with two factors, and the predictor of the first."""
+    rng = np.random.default_rng(0)
+    g = np.arange(n) % n_groups
+    h = (np.arange(n) // n_groups) % n_others
+    x, effects = rng.normal(size=n), rng.normal(size=n_groups)
+    return pd.DataFrame({"x": x, "g": g, "h": h}), 0.5 * x + effects[g], rng
+
+
+@pytest.mark.parametrize("kind", [LINEAR, LOGISTIC, POISSON])
+def test_the_default_prior_of_scales_is_the_documented_one(kind):
+    X, eta, rng = rows()
+    y = {LOGISTIC: eta > 0, POISSON: rng.poisson(np.exp(eta))}.get(kind, eta)
+    size = np.std(y) if kind is LINEAR else 1.0
+    few = {"groups": ["g"], "max_iter": 1, "random_state": 0}
+    default = kind(**few).fit(X[["x", "g"]], y)
+    said = kind(scale_prior=HalfTPrior(3.0, 2.5 * size), **few).fit(X[["x", "g"]], y)
+    assert default.elbo_ == pytest.approx(said.elbo_, abs=1e-8)
+
+
+@pytest.mark.parametrize("factors", [["g"], ["g", "h"]])
+@pytest.mark.parametrize(("kind", "without"), [(LINEAR, 2), (POISSON, 5)])
+def test_a_group_whose_rows_weigh_nothing_has_the_effect_of_a_new_one(
+    kind, without, factors
+):
+    X, eta, rng = rows()
+    y = rng.poisson(np.exp(1.0 + eta)) if kind is POISSON else eta + 10.0
+    weight = np.where(X["g"] == without, 0.0, 1.0)
+    model = kind(groups=factors, max_iter=1, random_state=0)
+    model.fit(X[["x", *factors]], y, sample_weight=weight)
+    _, _, scales, effects = model.sample_posterior(1000, random_state=0)
+    drawn = effects["g"][:, without, 0] / scales["sd(g)"]
+    # Standard normal: four standard errors of 512 pairs of draws.
+    assert abs(drawn.mean()) < 0.18
+    assert drawn.std() == pytest.approx(1.0, abs=0.13)
+
+
+@pytest.mark.parametrize("factors", [["g"], ["g", "h"]])
+def test_responses_far_from_zero_lose_no_digits(factors):
+    X, eta, rng = rows()
+    X, y = X[["x", *factors]], eta + rng.normal(size=60)
+    near, far = (
+        LINEAR(groups=factors, intercept_scale=1e9, max_iter=1, random_state=0).fit(
+            X, y + level
+        )
+        for level in (0.0, 1e8)
+    )
+    sizes = [np.asarray(model.variance_components_["mean"]) for model in (near, far)]
+    np.testing.assert_allclose(*sizes, rtol=0.1)
+    assert far.remaining_kl_ == pytest.approx(near.remaining_kl_, abs=0.01)
+
+
+def test_counts_near_ten_thousand_have_predictions_like_them():
+    X, eta, rng = rows()
+    y = rng.poisson(1e4 * np.exp(0.3 * eta))
+    model = POISSON(
+        groups=["g"], likelihood="negative_binomial", max_iter=1, random_state=0
+    ).fit(X[["x", "g"]], y)
+    assert model.predict(X[["x", "g"]]).mean() == pytest.approx(y.mean(), rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("size", "level", "offset", "message"),
+    [
+        (1e8, 1.0, 0.0, "standard deviations between .*; that of 'x' is"),
+        (1e-200, 1.0, 0.0, "standard deviations between .*; that of 'x' is"),
+        (1.0, 1e10, 0.0, "counts of 1e8 at most"),
+        (1.0, 1.0, -800.0, "offset must lie between -300 and 300"),
+    ],
+)
+def test_numbers_whose_posterior_is_rounding_are_refused(size, level, offset, message):
+    X, eta, rng = rows()
+    y, offset = rng.poisson(level * np.exp(0.3 * eta)), np.full(60, offset)
+    with pytest.raises(ValueError, match=message):
+        POISSON(groups=["g"]).fit(X[["x", "g"]] * [size, 1], y, offset=offset)
+
+
+@pytest.mark.parametrize(
+    ("labels", "params", "message"),
+    [
+        ([(1, 2), (1, 3), (2, 2)], {}, "strings or numbers in .* 'g'; got tuple"),
+        ([2**70, 2**70 + 1, 1], {}, "numbers below 2\\^63"),
+        ([1, 2, 3], {"slopes": {9: ["x"]}}, "slopes must have keys among .*; got 9"),
+        ([1, 2, 3], {"slopes": {"g": ["x", "x"]}}, "every column of 'g' once"),
+        ([1, 2, 3], {"groups": [["g"]]}, "groups must name columns of X; got"),
+        ([1, 2, 3], {"nested": [("g", "x"), ("x", "g")]}, "must not be circular"),
+        ([1, 2, 3], {"nested": [("g", "g")]}, "must not be circular"),
+        (pd.to_datetime(["2020-01-01", None, "2020-01-02"]), {}, "got NaT in row 1"),
+    ],
+)
+def test_labels_and_columns_that_mean_nothing_are_refused(labels, params, message):
+    X = pd.DataFrame({"x": np.arange(12.0), "g": list(labels) * 4})
+    with pytest.raises(ValueError, match=message):
+        LINEAR(**({"groups": ["g"]} | params)).fit(X, X["x"])
+
+
+def test_labels_above_two_to_the_53_are_told_apart():
+    X, eta, _ = rows()
+    X = X[["x", "g"]].astype({"g": object})
+    X["g"] = [2**53 + label for label in X["g"]]
+    model = LINEAR(groups=["g"], max_iter=1, random_state=0).fit(X, eta)
+    assert len(model.group_levels_["g"]) == 6
+
+
+def test_labels_of_another_kind_are_no_new_groups():
+    X, eta, _ = rows()
+    X = X[["x", "g"]]
+    model = LINEAR(groups=["g"], max_iter=1, random_state=0).fit(X, eta)
+    with pytest.raises(ValueError, match="must have numbers in .* 'g', as in fit"):
+        model.predict(X.astype({"g": str}))
+    dates = X.assign(g=[datetime.datetime(2020, 1, 1 + j) for j in X["g"]])
+    model.fit(dates, eta)
+    with pytest.raises(ValueError, match="must have dates in .* 'g', as in fit"):
+        model.predict(X.astype({"g": str}))
+
+
+def test_the_population_needs_no_column_of_groups():
+    X, eta, _ = rows()
+    X = X[["x", "g"]]
+    model = LINEAR(groups=["g"], max_iter=1, random_state=0).fit(X, eta)
+    wanted = model.predict(X, population=True)
+    for part in (X[["x"]], X[["x"]].to_numpy()):
+        np.testing.assert_array_equal(model.predict(part, population=True), wanted)
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict(X[["x"]])
+
+
+def test_few_effective_draws_are_warned_of():
+    """As many groups as rows, beside a second factor: Laplace's method is far off."""
+    rng = np.random.default_rng(1)
+    X = pd.DataFrame({"g": np.arange(160), "h": np.arange(160) % 4})
+    y = rng.poisson(np.exp(2.0 * rng.normal(size=160) - 1.0))
+    model = POISSON(groups=["g", "h"], max_iter=1, random_state=0)
+    with pytest.warns(UserWarning, match=r"leave \d+ % of the draws effective"):
+        model.fit(X, y)
+    assert 0.0 < model.effects_efficiency_ < 0.3
+
+
+def test_hints_of_modes_that_lead_nowhere_end_no_fit():
+    """A column far from zero: climbs are in units of the posterior."""
+    rng = np.random.default_rng(0)
+    n = 120
+    X = pd.DataFrame({"height": 460.0 + 30.0 * rng.normal(size=n)})
+    X["g"], X["h"] = np.arange(n) // 3, np.arange(n) // 8
+    eta = 11.0 - 0.024 * X["height"] + 0.7 * rng.normal(size=40)[X["g"]]
+    y = rng.poisson(np.exp(eta))
+    model = POISSON(groups=["g", "h"], max_iter=1, random_state=0).fit(X, y)
+    assert abs(model.coef_[0] + 0.024) < 0.02
+    assert np.isfinite(model.elbo_)
