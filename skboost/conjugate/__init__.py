@@ -36,6 +36,7 @@ from skboost.conjugate.gaussian_mixture._ascent import (
     responsibilities_of,
     split_and_merge,
     start,
+    sweeps,
     with_louis_widths,
 )
 from skboost.conjugate.gaussian_mixture._covariances import COVARIANCES
@@ -45,5 +46,6 @@ from skboost.conjugate.gaussian_mixture._family import (
     log_parts,
 )
 from skboost.conjugate.gaussian_mixture._model import GaussianMixtureModel
-from skboost.conjugate.gaussian_mixture._shared import SharedPrior, shared_ascent
+from skboost.conjugate.gaussian_mixture._search import explanations
+from skboost.conjugate.gaussian_mixture._shared import SharedPrior
 from skboost.conjugate.topics._model import Documents, TopicModel

@@ -120,10 +120,11 @@ class Expectation(NamedTuple):
 
 
 class Optimum(NamedTuple):
-    """Where coordinate ascent ended, and its ELBO in nats."""
+    """Where coordinate ascent ended, its ELBO in nats, and hyperparameters there."""
 
     natural: dict
     bound: float
+    prior: object = None
 
 
 def fading_noise(n_steps, size, rng, budget=None):

@@ -9,7 +9,12 @@ from sklearn.utils.validation import check_is_fitted
 from skboost._random import SEARCH, generator
 from skboost._sklearn import fit_context
 from skboost.boosting import Boosting, SimplexCombination
-from skboost.conjugate import ConjugateTarget, GaussianMixtureModel, start
+from skboost.conjugate import (
+    ConjugateTarget,
+    GaussianMixtureModel,
+    SharedPrior,
+    start,
+)
 from skboost.fitting import (
     BOOSTING_CONSTRAINTS,
     BoostedEstimator,
@@ -27,8 +32,10 @@ from skboost.mixture._priors import (
     check_same_settings,
     mixture_settings,
     moments,
+    shares,
 )
 from skboost.mixture._rows import canonical, read_rows, warn_of_few_rows, weighted_rows
+from skboost.mixture._shared import learns_tie
 from skboost.mixture._starts import any_given, started
 from skboost.proposals import ConjugateProposer
 
@@ -36,17 +43,28 @@ from skboost.proposals import ConjugateProposer
 _LACKING = ("family", "objective", "refine", "calibrate", "orbit")
 
 
+# Densities of rows under clusters that all draws of a judgement may take.
+_MOST_ENTRIES = 1 << 22
+
+
+class Explaining(Boosting):
+    """A run that ends with its first mixture, which no draws that judge it chose."""
+
+    held_draws_are_new = True
+
+
 class BoostedGaussianMixture(BayesianMixture, BoostedEstimator):
     """Gaussian mixture with a posterior over its parameters in place of one fit.
 
     The posterior over weights, means and covariances of the clusters is itself a
-    mixture: boosting starts from the best conjugate distribution that runs of
-    coordinate ascent find, and adds one component at a time as long as that gains more
-    than `tol`. A component is a conjugate distribution, q(weights) times the product
-    over clusters of q(mean, precision); the log joint density that it is fitted to has
-    the assignments of rows to clusters summed out. Several components describe several
-    explanations of the data, and the spread that coordinate ascent, as in
-    scikit-learn's `BayesianGaussianMixture`, leaves out.
+    mixture: boosting starts from the distinct explanations of the rows that runs of
+    coordinate ascent find, each a component, and under a `tol` in nats adds one
+    component at a time as long as that gains more. A component is a conjugate
+    distribution, q(weights) times the product over clusters of q(mean, precision); the
+    log joint density that it is fitted to has the assignments of rows to clusters
+    summed out. Several components describe several explanations of the data, and the
+    spread that coordinate ascent, as in scikit-learn's `BayesianGaussianMixture`,
+    leaves out.
 
     Parameters
     ----------
@@ -74,19 +92,17 @@ class BoostedGaussianMixture(BayesianMixture, BoostedEstimator):
     max_iter : int, default=10
         Boosting iterations in total, the first component included.
     tol : float or "auto", default="auto"
-        In nats. "auto": boosting ends once no optimum that starts have found is missing
-        and no more remains, by estimate, than a Gaussian fitted to 1,000 exact draws of
-        as many parameters would leave, at least 1 and at most 3 nats, which are hardly
-        seen in held-out densities; and once the next component is expected to gain less
-        than a tenth of that. Give ``tol=0.01`` for the posterior itself.
+        In nats. "auto" ends with the explanations: what further components gain is
+        hardly seen in held-out densities. Give ``tol=0.01`` for the posterior itself.
     max_time : float, default=None
         Seconds. They bind within an iteration: the one under way is given up, and what
         is reported was computed before. The first one is cut short where it must be.
     n_draws : int, default=256
-        Monte Carlo draws kept per component.
+        Monte Carlo draws kept per component; at most 128 under ``tol="auto"``.
     n_restarts : int, default=2
         Proposals that are followed up for each new component. Twice as many runs of
-        coordinate ascent look for them, three times as many for the first component.
+        coordinate ascent look for them, and ``n_components + 2`` times as many for the
+        first components.
     warm_start : bool, default=False
         Go on with the last run up to `max_iter` iterations in total, on the same
         data with the same priors; the result is that of one long run. A pickle
@@ -281,10 +297,11 @@ class BoostedGaussianMixture(BayesianMixture, BoostedEstimator):
             X, weight = weighted_rows(self, X, sample_weight, reset=True, least=2)
             X, weight = canonical(X, weight)
             model, lines = self._model(X, weight), ProgressLines(self)
+            target = self._target(model, X, weight)
             self._boost(
-                ConjugateTarget(model, model.rows(X), weight, self.n_jobs),
+                target,
                 data,
-                partial(self._attributes, model),
+                partial(self._attributes, target),
                 posterior=lambda mixture, *_: posterior_of(model, mixture),
                 engine_of=self._engine,
                 iterated=lines.boosted,
@@ -295,32 +312,44 @@ class BoostedGaussianMixture(BayesianMixture, BoostedEstimator):
 
     def _model(self, X, weight):
         """The model of the rows, which must be that of a fit that goes on."""
-        model = GaussianMixtureModel(
-            **mixture_settings(self, moments(X, weight), X, weight)
-        )
+        model = GaussianMixtureModel(**mixture_settings(self, moments(X, weight)))
         warn_of_few_rows(self.n_components, len(X))
         if self.warm_start and "_fit" in vars(self):
             check_same_settings(self._model_.settings, model.settings)
         return model
 
+    def _target(self, model, X, weight):
+        shared = None
+        if shares(self):
+            dof, tie = self.degrees_of_freedom_prior, learns_tie(self, model.settings)
+            shared = SharedPrior.of(model.settings, tie, dof)
+        return ConjugateTarget(model, model.rows(X), weight, self.n_jobs, shared)
+
     def _engine(self, target, params, starts, seed, n_jobs):
         settings = make_settings({**params, "refine": False}, seed, n_jobs)
+        engine = Boosting
         if params["tol"] == "auto":
-            settings = replace(settings, allowed_kl=_allowed_kl(target.model))
+            # A posterior of many rows is nearly a product: few draws judge it.
+            entries = len(target.weight) * target.model.n_components
+            n = int(np.clip(_MOST_ENTRIES / entries, 128, 512))
+            few = {"n_draws": min(128, settings.n_draws), "n_fresh": n}
+            engine, settings = Explaining, replace(settings, allowed_kl=0.0, **few)
         init, first = params["init_params"], None
         if any_given(self):
             first = start(target, init, generator(seed, 0, SEARCH, 0))
             first = started(self, target.model, target.rows, target.weight, first)
-        return Boosting(
+        return engine(
             ConjugateProposer(init, first),
             SimplexCombination.of(params["step_size"], params["corrective"]),
             settings,
         )
 
-    def _attributes(self, model, fit):
-        kind = self.weight_concentration_prior_type
+    def _attributes(self, target, fit):
+        kind, model = self.weight_concentration_prior_type, target.model
         posterior = posterior_of(model, fit.mixture)
-        return {"_model_": model} | posterior_attributes(posterior, kind)
+        heaviest = posterior.components[int(posterior.weights.argmax())]
+        prior = target.prior.updated(heaviest).model()
+        return {"_model_": model} | posterior_attributes(posterior, prior, kind)
 
     # --- what was fitted
 
@@ -366,21 +395,13 @@ class BoostedGaussianMixture(BayesianMixture, BoostedEstimator):
         check_is_fitted(self)
         X, weight = canonical(*weighted_rows(self, X, sample_weight))
         model = self._model_
-        target = ConjugateTarget(model, model.rows(X), weight, self.n_jobs)
+        target = self._target(model, X, weight)
         return lambda draws: target.log_density(target.family.rows(draws))
 
 
 def posterior_of(model, mixture):
     """A mixture of the model's distributions as users meet it."""
     return ConjugateMixturePosterior(mixture, model.settings)
-
-
-def _allowed_kl(model):
-    """Nats that may remain under ``tol="auto"``; see `allowed_kl` of other targets."""
-    each = model.clusters.covariance.native_shape(*model.clusters.shape)
-    d = model.n_components - 1 + np.prod(model.clusters.shape) + np.prod(each)
-    # A nat of the parameters is hardly seen in held-out densities.
-    return float(np.clip(d * (d + 3) / 4000, 1.0, 3.0))
 
 
 def _warn_if_cut_short(fit, params):

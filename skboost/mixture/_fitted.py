@@ -56,8 +56,8 @@ def natural_attributes(model, kind, natural):
     }
 
 
-def posterior_attributes(posterior, kind):
-    """Attributes of a mixture of distributions."""
+def posterior_attributes(posterior, prior, kind):
+    """Attributes of a mixture of distributions, and of the model with its prior."""
     mean, weights = posterior.mean(), posterior.assignment()
     shape = posterior.model.clusters.covariance
     return {
@@ -68,7 +68,7 @@ def posterior_attributes(posterior, kind):
         "precisions_cholesky_": precisions_cholesky(shape, mean["covariances"]),
         # A cluster counts as occupied from that expected weight on.
         "n_components_effective_": int((weights >= 0.01).sum()),
-        **prior_attributes(posterior.model, kind),
+        **prior_attributes(prior, kind),
     }
 
 

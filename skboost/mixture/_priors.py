@@ -7,7 +7,7 @@ import numpy as np
 
 from skboost._sklearn import Interval, StrOptions
 from skboost.conjugate import COVARIANCES, INITS
-from skboost.mixture._shared import with_learned_prior
+from skboost.mixture._shared import with_floor
 
 # Below this share of a feature's variance the default prior's is singular in effect.
 _RIDGE = 1e-6
@@ -45,9 +45,9 @@ MIXTURE_CONSTRAINTS = {
 }
 
 
-def mixture_settings(estimator, moments, X, weight):
+def mixture_settings(estimator, moments):
     """Arguments of `GaussianMixtureModel` by an estimator's parameters, with moments of
-    the rows where priors are left open; shared ones are learned from X.
+    the rows where priors are left open; of shared ones what is expected at first.
     """
     mean, covariance = moments
     if estimator.mean_prior is not None:
@@ -74,11 +74,7 @@ def mixture_settings(estimator, moments, X, weight):
         "reg_covar": float(estimator.reg_covar),
         **prior,
     }
-    if not shares(estimator):
-        return settings
-    return with_learned_prior(
-        settings, covariance, X, weight, estimator.mean_precision_prior is None
-    )
+    return with_floor(settings, covariance) if shares(estimator) else settings
 
 
 def shares(estimator):

@@ -22,6 +22,7 @@ from skboost.mixture._priors import (
     WEIGHTS,
     mixture_settings,
     moments,
+    shares,
 )
 from skboost.mixture._rows import (
     MixtureRows,
@@ -29,6 +30,7 @@ from skboost.mixture._rows import (
     warn_of_few_rows,
     weighted_rows,
 )
+from skboost.mixture._shared import with_learned_prior
 from skboost.mixture._starts import start_of
 from skboost.svi import SVILimits, SVIState
 
@@ -383,11 +385,15 @@ class SVIGaussianMixture(BayesianMixture, SVIEstimator):
             self._check_goes_on("warm_start=True", "Set warm_start=False.")
             return self._predictive.model
         warn_of_few_rows(self.n_components, len(rows))
-        return GaussianMixtureModel(
-            **mixture_settings(
-                self, rows.summary.moments(rows), *rows.summary.start(rows)
-            )
-        )
+        moments, start = rows.summary.moments(rows), rows.summary.start(rows)
+        return self._learned_model(moments, *start)
+
+    def _learned_model(self, moments, X, weight):
+        """The model of rows, with what clusters share learned from them."""
+        settings = mixture_settings(self, moments)
+        if shares(self):
+            settings = with_learned_prior(self, settings, X, weight)
+        return GaussianMixtureModel(**settings)
 
     def _attributes(self, model):
         return partial(natural_attributes, model, self.weight_concentration_prior_type)
@@ -433,9 +439,7 @@ class SVIGaussianMixture(BayesianMixture, SVIEstimator):
                 UserWarning,
             )
         self._seed = root_seed(self.random_state)
-        model = GaussianMixtureModel(
-            **mixture_settings(self, moments(X, weight), X, weight)
-        )
+        model = self._learned_model(moments(X, weight), X, weight)
         rows, rng = model.rows(X), generator(self._seed, START, 0)
         natural = start_of(self, model, rows, weight, rng)
         evidence = model.expect(natural, rows, weight).evidence

@@ -2,11 +2,7 @@
 
 from skboost.proposals._base import Proposer
 from skboost.proposals._common_scale import LOWEST_NODE, CommonScaleProposer
-from skboost.proposals._conjugate import (
-    ConjugateProposer,
-    first_distribution,
-    local_optima,
-)
+from skboost.proposals._conjugate import ConjugateProposer
 from skboost.proposals._density import DensityProposer
 from skboost.proposals._factors import FACTOR_PROPOSERS, factor_proposer
 from skboost.proposals._first import usable_starts

@@ -9,7 +9,7 @@ from sklearn.datasets import load_iris
 from sklearn.metrics import adjusted_rand_score
 
 from skboost import BoostedGaussianMixture
-from skboost.conjugate import coordinate_ascent
+from skboost.conjugate import sweeps
 
 from .conftest import each_odd
 
@@ -39,11 +39,11 @@ def test_the_first_start_is_the_given_one(groups, model, monkeypatch):
     means = np.array([X[labels == k].mean(axis=0) for k in (0, 1)])
     starts = []
 
-    def spy(target, natural, *limits):
-        starts.append(target.model.means(natural))
-        return coordinate_ascent(target, natural, *limits)
+    def spy(prior, naturals, *rest):
+        starts.append(prior.take([0]).model().means(naturals[0]))
+        return sweeps(prior, naturals, *rest)
 
-    monkeypatch.setattr("skboost.proposals._conjugate.coordinate_ascent", spy)
+    monkeypatch.setattr("skboost.conjugate.gaussian_mixture._search.sweeps", spy)
     for order in ([0, 1], [1, 0]):
         starts.clear()
         model(max_iter=1, means_init=means[order]).fit(X)

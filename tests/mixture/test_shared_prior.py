@@ -1,6 +1,7 @@
 """The prior that clusters share: q(B), q(tau), their bound, and what is learned."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,8 +16,9 @@ from skboost.conjugate import (
     ConjugateTarget,
     GaussianMixtureModel,
     SharedPrior,
-    shared_ascent,
+    coordinate_ascent,
     start,
+    sweeps,
 )
 from skboost.mixture import BoostedGaussianMixture, SVIGaussianMixture
 
@@ -26,7 +28,7 @@ IRIS = scale(IRIS)
 
 
 def _begun(covariance_type="full", X=IRIS, n=3, **changed):
-    """Hyperparameters before the rows are seen, target, and a start."""
+    """Target under one shared prior, and a start."""
     dim = X.shape[1]
     matrix = covariance_type in ("full", "tied")
     rate = {"full": np.eye(dim), "tied": np.eye(dim), "diag": np.ones(dim)}
@@ -39,38 +41,38 @@ def _begun(covariance_type="full", X=IRIS, n=3, **changed):
         "rate": 3.0 * rate.get(covariance_type, np.ones(())),
     }
     settings |= changed or {"mean_precision": 1.0}
-    prior = SharedPrior.of(settings, learn_tie="mean_precision" in settings)
-    model = GaussianMixtureModel(**prior.expected())
-    target = ConjugateTarget(model, model.rows(X), np.ones(len(X)))
-    return prior, target, start(target, "kmeans", np.random.default_rng(0))
+    tie = "mean_precision" in settings
+    prior = SharedPrior.of(settings, tie, settings["dof"])
+    model = GaussianMixtureModel(**settings)
+    target = ConjugateTarget(model, model.rows(X), np.ones(len(X)), shared=prior)
+    return target, start(target, "kmeans", np.random.default_rng(0))
 
 
-def _ascended(prior, target, natural, n):
-    rows = target.rows, target.weight
-    return shared_ascent(prior, target.model, natural, *rows, n, tol=-np.inf)
+def _ascended(target, natural, n):
+    return coordinate_ascent(target, natural, n, -np.inf)
 
 
 @pytest.mark.parametrize("covariance_type", TYPES)
 @pytest.mark.parametrize("tied_means", [True, False])
 def test_the_bound_never_falls(covariance_type, tied_means):
     changed = {} if tied_means else {"clusters": "independent", "mean_variance": 9.0}
-    prior, target, natural = _begun(covariance_type, **changed)
-    bounds = [_ascended(prior, target, natural, n)[0] for n in range(1, 12)]
+    target, natural = _begun(covariance_type, **changed)
+    bounds = [_ascended(target, natural, n).bound for n in range(1, 12)]
     assert min(np.diff(bounds)) > -1e-9 * abs(bounds[0])
     assert bounds[-1] > bounds[0]
 
 
 @pytest.mark.parametrize("covariance_type", TYPES)
 def test_no_other_hyperparameters_have_a_better_bound(covariance_type):
-    prior, target, natural = _begun(covariance_type)
-    _, best, natural = _ascended(prior, target, natural, 4)
-    best = best.updated(target.model, natural)
+    target, natural = _begun(covariance_type)
+    natural = _ascended(target, natural, 4).natural
+    best = target.prior.updated(natural)
 
     def bound(dof=1.0, rate=1.0, shape=1.0, other=1.0):
         scaled = type(best.scale)(best.scale.dof * dof, best.scale.rate * rate)
         tie = type(best.tie)(best.tie.shape * shape, best.tie.rate * other)
-        moved = type(best)(best.settings, best.scale_prior, scaled, tie)
-        model = GaussianMixtureModel(**moved.expected())
+        moved = replace(best, scale=scaled, tie=tie)
+        model = moved.model()
         # The assignments stay: what the rows say does not depend on B and tau.
         evidence = model.expect(natural, target.rows, target.weight).evidence
         return moved.elbo(model, natural, evidence)
@@ -85,11 +87,12 @@ def test_no_other_hyperparameters_have_a_better_bound(covariance_type):
 def test_the_bound_is_just_below_the_evidence_by_quadrature():
     # One cluster in one dimension: given B and tau the evidence is in closed form.
     X = IRIS[:, :1]
-    prior, target, natural = _begun("full", X, n=1)
-    bound, _, _ = _ascended(prior, target, natural, 30)
+    target, natural = _begun("full", X, n=1)
+    bound = _ascended(target, natural, 30).bound
 
     def log_evidence(rate, tie):
-        settings = prior.settings | {"rate": np.array([[rate]]), "mean_precision": tie}
+        fixed = {"rate": np.array([[rate]]), "mean_precision": tie}
+        settings = target.model.settings | fixed
         model = GaussianMixtureModel(**settings)
         resp = np.ones((len(X), 1))
         natural = model.start(target.rows, resp)
@@ -99,12 +102,52 @@ def test_the_bound_is_just_below_the_evidence_by_quadrature():
 
     # In logarithms both are smooth, and a sum over a grid is as good as any rule.
     u, v = np.linspace(-8.0, 6.0, 60), np.linspace(-16.0, 3.0, 60)
-    scale_prior = gamma(0.5 * prior.scale.dof, scale=2.0 / prior.scale.rate[0, 0])
     logs = np.array([[log_evidence(np.exp(b), np.exp(t)) for t in v] for b in u])
-    logs += (scale_prior.logpdf(np.exp(u)) + u)[:, None]
-    logs += gamma(0.5, scale=0.2).logpdf(np.exp(v)) + v
-    evidence = logsumexp(logs) + np.log((u[1] - u[0]) * (v[1] - v[0]))
+    evidence = _summed_out(target.prior, logs, u, v)
     assert evidence - 0.3 < bound < evidence
+
+
+def _summed_out(prior, logs, u, v):
+    """Logarithm of the integral over B = exp(u) and tau = exp(v) of one dimension."""
+    (dof,), ((rate,),) = prior.scale_prior.dof, prior.scale_prior.rate[0]
+    over = gamma(0.5 * dof, scale=2.0 / rate)
+    logs = logs + (over.logpdf(np.exp(u)) + u)[:, None]
+    logs = logs + gamma(0.5, scale=0.2).logpdf(np.exp(v)) + v
+    return logsumexp(logs) + np.log((u[1] - u[0]) * (v[1] - v[0]))
+
+
+def test_the_prior_without_its_hyperparameters_by_quadrature():
+    target, natural = _begun("full", IRIS[:, :1], n=2)
+    model = target.model
+    draws = model.sample(natural, 3, np.random.default_rng(0))
+    u, v = np.linspace(-8.0, 6.0, 60), np.linspace(-16.0, 3.0, 60)
+    found = target.shared.log_density(draws | {"means": draws["means"] - model.center})
+    for i in range(3):
+        one = {name: values[i : i + 1] for name, values in draws.items()}
+
+        def log_prior(rate, tie, one=one):
+            fixed = {"rate": np.array([[rate]]), "mean_precision": tie}
+            fixed = GaussianMixtureModel(**model.settings | fixed)
+            weights = fixed.weights.log_density(fixed.weights.prior, one)
+            return (fixed.log_prior(one) - weights)[0]
+
+        logs = np.array([[log_prior(np.exp(b), np.exp(t)) for t in v] for b in u])
+        assert found[i] == pytest.approx(_summed_out(target.prior, logs, u, v))
+
+
+@pytest.mark.parametrize("covariance_type", TYPES)
+def test_several_runs_at_once_are_those_one_by_one(covariance_type):
+    target, natural = _begun(covariance_type)
+    other = start(target, "random_from_data", np.random.default_rng(1))
+    prior = SharedPrior.of(target.model.settings, True)
+    runs = prior.take([0, prior.n_runs - 1])
+    rows = target.rows, target.weight, 5
+    together, moved = sweeps(runs, [natural, other], *rows)
+    for i, own in enumerate((natural, other)):
+        (alone,), alone_moved = sweeps(runs.take([i]), [own], *rows)
+        family = target.family
+        assert_allclose(family.params(together[i]), family.params(alone), rtol=1e-7)
+        assert_allclose(moved[i], alone_moved[0], rtol=1e-5)
 
 
 # --- what estimators learn

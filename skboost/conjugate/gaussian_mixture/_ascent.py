@@ -1,5 +1,7 @@
 """Coordinate ascent in a conjugate mixture: starts, annealing, widths, alignment."""
 
+from functools import partial
+
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
@@ -14,16 +16,64 @@ _LEAST_SHARE = 1e-3
 _EPSILON = np.finfo(float).eps
 
 
-def coordinate_ascent(target, natural, max_iter, tol, budget=None):
-    """Coordinate ascent until an iteration gains less than `tol` nats."""
-    model, bound = target.model, -np.inf
+def coordinate_ascent(target, natural, max_iter, tol, budget=None, prior=None):
+    """Coordinate ascent in clusters and shared hyperparameters, until an iteration
+    gains less than `tol` nats.
+    """
+    prior, bound = target.prior if prior is None else prior, -np.inf
     for _ in range(max_iter):
-        expected = target.expect(natural)
-        before, bound = bound, model.elbo(natural, expected.evidence)
+        prior = prior.updated(natural)
+        model = prior.model()
+        target.ledger.spend()
+        expected = model.expect(natural, target.rows, target.weight)
+        before, bound = bound, prior.elbo(model, natural, expected.evidence)
         if bound - before < tol or (budget is not None and budget.cuts()):
             break
         natural = model.updated(natural, expected.statistics[0])
-    return Optimum(natural, bound)
+    return Optimum(natural, bound, prior)
+
+
+def sweeps(prior, naturals, rows, weight, n_sweeps, budget=None):
+    """Sweeps of coordinate ascent in all runs of a prior: a natural parameter for each
+    run, and the rows (n_runs,) that the last sweep moved between its clusters, at most.
+    """
+    n_runs = len(naturals)
+    if not prior.stacks and n_runs > 1:
+        runs = [(prior.take([i]), [own]) for i, own in enumerate(naturals)]
+        parts = [sweeps(*run, rows, weight, n_sweeps, budget) for run in runs]
+        return [own for (own,), _ in parts], np.concatenate([m for _, m in parts])
+    (natural,) = naturals if n_runs == 1 else (_on_leaves(_joined, *naturals),)
+    counts = moved = 0.0
+    for _ in range(n_sweeps):
+        prior = prior.updated(natural)
+        model = prior.model()
+        (statistics,) = model.expect(natural, rows, weight).statistics
+        natural = model.updated(natural, statistics)
+        moved, counts = np.abs(statistics["count"] - counts), statistics["count"]
+        if budget is not None and budget.cuts():
+            break
+    moved = moved.reshape(n_runs, -1).max(axis=1)
+    if n_runs == 1:
+        return [natural], moved
+    cut = [partial(_part, n_runs, i) for i in range(n_runs)]
+    return [_on_leaves(own, natural) for own in cut], moved
+
+
+def _joined(*parts):
+    return np.concatenate(parts)
+
+
+def _part(n_runs, i, leaf):
+    return np.split(leaf, n_runs)[i]
+
+
+def _on_leaves(func, *trees):
+    """A function of every leaf of trees of one structure."""
+    if isinstance(trees[0], dict):
+        return {
+            key: _on_leaves(func, *(tree[key] for tree in trees)) for key in trees[0]
+        }
+    return func(*trees)
 
 
 def annealed(target, natural, rng, budget=None):
@@ -118,14 +168,15 @@ def responsibilities_of(target, theta):
     return responsibilities(joint)[0]
 
 
-def with_louis_widths(target, natural, power, factor=1.0, resp=None):
+def with_louis_widths(target, natural, power, prior=None, factor=1.0, resp=None):
     """The same clusters widened by a power of Louis' formula; 0 leaves them."""
     # Coordinate ascent takes the assignments for independent of the parameters and
     # ends too narrow. What a row says about a cluster, its assignment unknown, is less:
     # the precision of a cluster's own parameters has the squares of the
     # responsibilities in place of these, and that of the weights the share of the
     # assignments' variance that is resolved.
-    model, weight = target.model, target.weight
+    prior = target.prior if prior is None else prior
+    model, weight = prior.updated(natural).model(), target.weight
     if resp is None:
         resp = model.responsibilities(natural, target.rows)
     count, squares = weight @ resp, weight @ resp**2

@@ -41,6 +41,13 @@ class Covariance:
 
     # --- shapes
 
+    @staticmethod
+    def for_each(values, shape):
+        """One value for all, or one for each cluster, as an array of that shape."""
+        values = np.asarray(values, dtype=float)
+        values = values.reshape(values.shape + (1,) * (len(shape) - values.ndim))
+        return np.broadcast_to(values, shape).copy()
+
     def native_shape(self, n_components, dim):
         """Shape of a native array."""
         return (n_components, *self.one(dim))
@@ -63,8 +70,8 @@ class Covariance:
         return value
 
     def prior_dof(self, dof, n_components, dim):
-        """Degrees of freedom of the prior Wisharts."""
-        return np.full(self.group(n_components, dim), self.degrees(float(dof), dim))
+        """Degrees of freedom of the prior Wisharts, given for all or each cluster."""
+        return self.for_each(self.degrees(dof, dim), self.group(n_components, dim))
 
     def prior_rate(self, covariance, n_components, dim):
         """Native rate of the prior."""
@@ -132,7 +139,7 @@ class Covariance:
 
     def mean_precision(self, scalar, n_components, dim):
         """Precisions of independent means: a multiple of the identity."""
-        return np.full(self.mean_group(n_components, dim), float(scalar))
+        return np.full(self.mean_group(n_components, dim), scalar, dtype=float)
 
     def mean_cone(self, precision):
         """Where precisions of means are proper."""

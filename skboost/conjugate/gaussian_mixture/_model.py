@@ -37,6 +37,10 @@ WEIGHT_DISTRIBUTIONS = {
 class GaussianMixtureModel:
     """A conjugate Bayesian Gaussian mixture (Paisley et al., section IV-C)."""
 
+    # Of that many runs at once the clusters may stand side by side: a row belongs to
+    # one cluster in each of them.
+    n_runs = 1
+
     def __init__(
         self,
         clusters,
@@ -51,7 +55,7 @@ class GaussianMixtureModel:
         # The temperature is a power of the likelihood in (0, 1] (Alquier, Algorithm 1).
         # With reg_covar every row stands for a cloud of this variance around it: its
         # cluster's scatter grows, and the log likelihood falls by half of it times the
-        # trace of the precision.
+        # trace of the precision. A variance for each feature is taken, too.
         self.settings = {
             "clusters": clusters, "covariance_type": covariance_type, "alpha": alpha,
             "center": center, "temperature": temperature, "weights": weights,
@@ -115,7 +119,11 @@ class GaussianMixtureModel:
         gaussians, totals, evidence = self._gaussians(natural), None, 0.0
         for block in self._blocks(rows):
             part = rows[block]
-            resp, log_norm = responsibilities(self.joint(natural, part, gaussians))
+            joint = self.joint(natural, part, gaussians)
+            own = joint.reshape(-1, self.n_components // self.n_runs)
+            resp, log_norm = responsibilities(own)
+            resp = resp.reshape(joint.shape)
+            log_norm = log_norm.reshape(len(joint), -1).sum(axis=1)
             weights = [w if w is None else w[block] for w in weightings]
             first = weights[0]
             evidence += log_norm.sum() if first is None else first @ log_norm
@@ -142,13 +150,13 @@ class GaussianMixtureModel:
                 if rows.seen is None
                 else resp.T @ rows.seen
             )
-        if self.reg_covar:
+        if np.any(self.reg_covar):
             spread = covariance.absorb(sums, self._row_variance)
             sums["second"] = sums["second"] + spread
         return sums
 
     def _gaussians(self, natural):
-        if not self.reg_covar:
+        if not np.any(self.reg_covar):
             return self.clusters.gaussians(natural)
         precisions = self.clusters.precisions(natural)
         covariance = self.clusters.covariance
@@ -158,10 +166,9 @@ class GaussianMixtureModel:
     @property
     def _row_variance(self):
         """Covariance of the cloud that a row stands for, as variances of means are."""
+        # Laid out as a precision of means: a number for each feature, or one for all.
         covariance = self.clusters.covariance
-        return covariance.mean_variance(
-            covariance.mean_precision(1.0 / self.reg_covar, *self.clusters.shape)
-        )
+        return covariance.mean_precision(self.reg_covar, *self.clusters.shape)
 
     def _blocks(self, rows):
         return row_blocks(len(rows), self.n_components + 2 * self.dim)

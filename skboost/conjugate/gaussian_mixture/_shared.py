@@ -6,135 +6,223 @@ posterior are in closed form, and take turns with those of the clusters.
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
-from scipy.special import gammaln, psi
+from scipy.special import gammaln, multigammaln, psi
 
-from skboost.conjugate.gaussian_mixture._covariances import COVARIANCES
+from skboost._math import LOG_2PI, log_sum_exp
 from skboost.conjugate.gaussian_mixture._model import GaussianMixtureModel
 from skboost.conjugate.gaussian_mixture._wishart import Wishart, log_det
 
 
 @dataclass(frozen=True)
 class Gamma:
-    """A Gamma distribution of a shape and a rate."""
+    """Gamma distributions of shapes and rates."""
 
-    shape: float
-    rate: float
+    shape: np.ndarray
+    rate: np.ndarray
 
     @property
     def mean(self):
-        """The expected value."""
+        """The expected values."""
         return self.shape / self.rate
 
     @property
     def expected_log(self):
-        """The expected logarithm."""
+        """The expected logarithms."""
         return psi(self.shape) - np.log(self.rate)
 
+    @property
+    def log_normaliser(self):
+        """Logarithms of the normalisers of the densities."""
+        return gammaln(self.shape) - self.shape * np.log(self.rate)
+
     def kl(self, other):
-        """KL divergence from another, nats."""
-        ends = [s.shape * np.log(s.rate) - gammaln(s.shape) for s in (self, other)]
+        """KL divergences from others, nats."""
         change = (self.shape - other.shape) * self.expected_log
-        return ends[0] - ends[1] + change - (self.rate - other.rate) * self.mean
+        change -= (self.rate - other.rate) * self.mean
+        return other.log_normaliser - self.log_normaliser + change
 
 
 # A spread of the centres of about three standard deviations of a cluster.
 _TIE = Gamma(0.5, 5.0)
+# What a precision has in degrees of freedom beyond the least for which its inverse has
+# a mean, from free to nearly equal covariances, and which of them is the usual one.
+_SPARE = np.array([1.0, 8.0, 30.0, 200.0])
+USUAL = 1
 
 
 @dataclass(frozen=True)
 class SharedPrior:
-    """q(B) and q(tau); tau is None where centres are not tied to precisions, or by a
-    number that is given.
+    """The prior of the clusters of one or several runs, with q(B) and q(tau) of each.
+
+    Arrays have a leading axis of runs. `settings` are those of a model; `scale` is None
+    where its rate is fixed, and `tie` where its `mean_precision` is, or where means are
+    independent of precisions.
     """
 
     settings: dict
-    scale_prior: Wishart
-    scale: Wishart
-    tie: Gamma | None
+    dof: np.ndarray
+    scale_prior: Wishart | None = None
+    scale: Wishart | None = None
+    tie: Gamma | None = None
 
     @classmethod
-    def of(cls, settings, learn_tie):
-        """Before the rows are seen: settings of a model, whose rate is expected."""
+    def of(cls, settings, learn_tie, dof=None):
+        """Before the rows are seen: one run for each of the degrees of freedom that are
+        possible, or for the given one; the expected rate is that of the settings.
+        """
         clusters = GaussianMixtureModel(**settings).clusters
         covariance, (_, dim) = clusters.covariance, clusters.shape
-        dof = covariance.degrees(covariance.least_dof(dim) + 1.0, dim)
-        mean = covariance.matrices(_of_one(covariance, _rate(clusters, settings)))
-        dofs = np.full(mean.shape[:-2], dof)
-        scale = Wishart(dofs, dof * np.linalg.inv(mean))
-        return cls(settings, scale, scale, _TIE if learn_tie else None)
+        least = covariance.least_dof(dim)
+        usual = settings["dof"]
+        tied = covariance.name == "tied"
+        # One precision for all has nothing to be compared with.
+        dof = least + 2.0 + _SPARE if dof is None and not tied else np.array([usual])
+        rate = covariance.prior_rate(settings["rate"], *clusters.shape)
+        mean = covariance.matrices(rate if tied else rate[0])
+        mean = mean * (dof / usual).reshape(-1, *(1,) * mean.ndim)
+        own = np.full(mean.shape[:-2], covariance.degrees(least + 1.0, dim))
+        scale = Wishart(own, own[..., None, None] * np.linalg.inv(mean))
+        tie = None
+        if learn_tie:
+            tie = Gamma(*(np.full(len(dof), end) for end in (_TIE.shape, _TIE.rate)))
+        return cls(settings, dof, scale, scale, tie)
 
-    def expected(self):
-        """Settings of the model at the expected hyperparameters."""
+    @classmethod
+    def fixed(cls, settings):
+        """Nothing to learn: the prior of a model."""
+        return cls(settings, np.array([settings.get("dof", 0.0)]))
+
+    @property
+    def n_runs(self):
+        """Number of runs."""
+        return len(self.dof)
+
+    @property
+    def stacks(self):
+        """Whether several runs can go as one, with the clusters of all."""
+        names = ("clusters", "covariance_type", "weights")
+        clusters, shape, weights = (self.settings.get(name) for name in names)
+        alone = shape == "tied" or weights == "stick-breaking"
+        return clusters == "normal-wishart" and not alone
+
+    @cached_property
+    def _clusters(self):
+        return GaussianMixtureModel(**self.settings).clusters
+
+    def take(self, runs):
+        """The prior of these runs, some perhaps more than once."""
+        taken = {"dof": self.dof[runs]}
+        if self.scale is not None:
+            for name in ("scale_prior", "scale"):
+                own = vars(self)[name]
+                taken[name] = Wishart(own.dof[runs], own.rate[runs])
+        if self.tie is not None:
+            taken["tie"] = Gamma(self.tie.shape[runs], self.tie.rate[runs])
+        return replace(self, **taken)
+
+    def model(self):
+        """The model at the expected hyperparameters, with the clusters of all runs."""
         # The updates of the clusters and the rows' part of the bound need no more.
-        clusters = self.settings["covariance_type"], len(self.settings["center"])
-        rate = _given_rate(*clusters, self.scale.mean)
-        tied = {} if self.tie is None else {"mean_precision": self.tie.mean}
-        return self.settings | {"rate": rate} | tied
+        changed, settings = {}, self.settings
+        covariance, (n_components, dim) = (
+            self._clusters.covariance,
+            self._clusters.shape,
+        )
+        if self.scale is not None:
+            rate = covariance.native(self.scale.mean) / covariance.degrees(1.0, dim)
+            changed |= {"dof": self.dof, "rate": rate}
+        if self.tie is not None:
+            changed["mean_precision"] = self.tie.mean
+        if self.n_runs == 1:
+            changed = {name: values[0] for name, values in changed.items()}
+        else:
+            changed = {k: np.repeat(v, n_components, 0) for k, v in changed.items()}
+            changed["alpha"] = np.tile(settings["alpha"], self.n_runs)
+        model = GaussianMixtureModel(**settings | changed)
+        model.n_runs = self.n_runs
+        return model
 
-    def updated(self, model, natural):
-        """q(B) and q(tau) at their optimum, given the clusters."""
-        clusters, (n_components, dim) = model.clusters, model.clusters.shape
-        prior, wishart = self.scale_prior, clusters.wishart(natural)
-        each = wishart.mean.reshape(-1, *prior.rate.shape)
-        dof = prior.dof + len(each) * self._dof_of_one(model)
-        new = replace(self, scale=Wishart(dof, prior.rate + each.sum(axis=0)))
+    def updated(self, natural):
+        """q(B) and q(tau) at their optimum, given the clusters of all runs."""
+        if self.scale is None:
+            return self
+        clusters, prior = self._clusters, self.scale_prior
+        wishart = clusters.wishart(natural)
+        precisions = wishart.mean
+        each = precisions.reshape(self.n_runs, -1, *prior.rate.shape[1:])
+        dof = prior.dof + each.shape[1] * self._dof_of_one
+        new = replace(self, scale=Wishart(dof, prior.rate + each.sum(axis=1)))
         if self.tie is None:
             return new
-        squares = clusters.covariance.quadratic(
-            clusters.precisions(natural), clusters.means(natural)
-        ).sum()
+        precisions = clusters.covariance.native(precisions)
+        squares = clusters.covariance.quadratic(precisions, clusters.means(natural))
         # Of the means, whose variance is in units of their cluster's.
-        squares += np.sum(clusters.spread_of_means(natural, wishart))
-        shape = _TIE.shape + n_components * dim / 2.0
-        return replace(new, tie=Gamma(shape, _TIE.rate + squares / 2.0))
+        spread = clusters.spread_of_means(natural, wishart)
+        rate = sum(
+            part.reshape(self.n_runs, -1).sum(axis=1) for part in (squares, spread)
+        )
+        shape = np.full(self.n_runs, _TIE.shape + np.prod(clusters.shape) / 2.0)
+        return replace(new, tie=Gamma(shape, _TIE.rate + rate / 2.0))
 
     def elbo(self, model, natural, evidence):
-        """Evidence lower bound of the whole model, nats, with every constant."""
-        wishart = model.clusters.wishart(natural)
-        n_each = wishart.dof.size // max(self.scale.dof.size, 1)
-        # The bound at expected values has logarithms of expected values.
-        logs = self.scale.expected_log_det - log_det(self.scale.mean)
-        bound = model.elbo(natural, evidence) - self.scale.kl(self.scale_prior)
-        bound += 0.5 * n_each * np.sum(self._dof_of_one(model) * logs)
+        """Evidence lower bound of the whole model of one run, nats, every constant."""
+        bound = model.elbo(natural, evidence)
+        if self.scale is not None:
+            n_each = model.clusters.wishart(natural).dof.size // self.scale.dof.size
+            # The bound at expected values has logarithms of expected values.
+            logs = self.scale.expected_log_det - log_det(self.scale.mean)
+            bound -= self.scale.kl(self.scale_prior)
+            bound += 0.5 * n_each * np.sum(self._dof_of_one * logs)
         if self.tie is not None:
-            n_means = np.prod(model.clusters.shape)
             log = self.tie.expected_log - np.log(self.tie.mean)
-            bound += 0.5 * n_means * log - self.tie.kl(_TIE)
+            bound += 0.5 * np.prod(model.clusters.shape) * log[0] - self.tie.kl(_TIE)[0]
         return float(bound)
 
-    def _dof_of_one(self, model):
-        """Degrees of freedom of the prior of every precision."""
-        return model.clusters.covariance.degrees(self.settings["dof"], model.dim)
+    @property
+    def _dof_of_one(self):
+        """Degrees of freedom of the prior of a precision, shaped as those of B."""
+        dof = self._clusters.covariance.degrees(self.dof, self._clusters.shape[1])
+        return dof.reshape(-1, *(1,) * (self.scale_prior.dof.ndim - 1))
 
+    # --- B and tau integrated out
 
-def _rate(clusters, settings):
-    return clusters.covariance.prior_rate(settings["rate"], *clusters.shape)
+    def log_density(self, draws):
+        """Log prior density of draws of means, about the prior's, and precisions: that
+        of every run, averaged over the runs. B and tau are integrated out.
+        """
+        precisions = draws["precisions"]
+        logs = [self.take([run])._log_scales(precisions) for run in range(self.n_runs)]
+        logs = log_sum_exp(np.array(logs).T) - np.log(self.n_runs)
+        return logs + self._log_means(draws["means"], precisions)
 
+    def _log_scales(self, precisions):
+        prior, dof = self.scale_prior, self._dof_of_one[0]
+        matrices = self._clusters.covariance.matrices(precisions)
+        n, size = len(matrices), prior.dim
+        each = matrices.reshape(n, -1, *prior.rate.shape[1:])
+        log_dets = log_det(each).sum(axis=1)
+        after = Wishart(prior.dof + each.shape[1] * dof, prior.rate + each.sum(axis=1))
+        own = 0.5 * dof * size * np.log(2.0) + multigammaln(0.5 * dof, size)
+        logs = 0.5 * (dof - size - 1.0) * log_dets - each.shape[1] * own
+        logs = logs + after.log_normaliser - prior.log_normaliser
+        return logs.reshape(n, -1).sum(axis=1)
 
-def _of_one(covariance, native):
-    """What is the same for all clusters, of one."""
-    return native if covariance.name == "tied" else native[0]
-
-
-def _given_rate(covariance_type, dim, matrices):
-    """A rate as users give it, of matrices of the stack of Wisharts."""
-    shape = COVARIANCES[covariance_type]
-    return shape.native(matrices) / shape.degrees(1.0, dim)
-
-
-def shared_ascent(prior, model, natural, rows, weight, max_iter, tol=1e-2):
-    """Coordinate ascent in clusters and shared hyperparameters, until an iteration
-    gains less than `tol` nats: (bound, hyperparameters, natural parameters).
-    """
-    bound = -np.inf
-    for _ in range(max_iter):
-        prior = prior.updated(model, natural)
-        model = GaussianMixtureModel(**prior.expected())
-        expected = model.expect(natural, rows, weight)
-        before, bound = bound, prior.elbo(model, natural, expected.evidence)
-        if bound - before < tol:
-            break
-        natural = model.updated(natural, expected.statistics[0])
-    return bound, prior, natural
+    def _log_means(self, means, precisions):
+        clusters, covariance = self._clusters, self._clusters.covariance
+        size = np.prod(clusters.shape)
+        if clusters.name == "independent":
+            return clusters.factors[0].log_density(
+                clusters.factors[0].prior, {"means": means}
+            )
+        parts = covariance.total(covariance.log_det(precisions, clusters.shape[1]))
+        log_det_sum = np.broadcast_to(parts, means.shape[:-1]).sum(axis=-1)
+        logs = 0.5 * (log_det_sum - size * LOG_2PI)
+        squares = covariance.quadratic(precisions, means).sum(axis=-1)
+        if self.tie is None:
+            tie = self.settings["mean_precision"]
+            return logs + 0.5 * (size * np.log(tie) - tie * squares)
+        after = Gamma(_TIE.shape + 0.5 * size, _TIE.rate + 0.5 * squares)
+        return logs + after.log_normaliser - _TIE.log_normaliser

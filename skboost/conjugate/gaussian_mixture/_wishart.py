@@ -197,7 +197,7 @@ class NormalWishart(Clusters):
         per_mean = covariance.mean_group(n_components, dim)
         self.prior = {
             "dof": covariance.prior_dof(dof, n_components, dim),
-            "mean_precision": np.full(per_mean, float(mean_precision)),
+            "mean_precision": covariance.for_each(mean_precision, per_mean),
             "first": np.zeros(self.shape),
             "second": covariance.prior_rate(rate, n_components, dim),
         }
