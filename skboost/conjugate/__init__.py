@@ -8,6 +8,7 @@ from skboost.conjugate._draws import DrawStream, Layout
 from skboost.conjugate._natural import (
     Cone,
     Expectation,
+    Optimum,
     combine,
     inside,
     largest_step,

@@ -2,17 +2,15 @@
 
 from dataclasses import replace
 from functools import partial
+from time import perf_counter
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skboost._random import SEARCH, generator
-from skboost._sklearn import fit_context
+from skboost._sklearn import StrOptions, fit_context
 from skboost.boosting import Boosting, SimplexCombination
 from skboost.conjugate import (
-    ConjugateTarget,
-    GaussianMixtureModel,
-    SharedPrior,
     start,
 )
 from skboost.fitting import (
@@ -22,6 +20,13 @@ from skboost.fitting import (
     make_settings,
     warn_unfinished,
 )
+from skboost.mixture._explanations import (
+    Explained,
+    begun,
+    co_clustering,
+    explanation_attributes,
+    target_under,
+)
 from skboost.mixture._face import BayesianMixture
 from skboost.mixture._fitted import plain_errors, posterior_attributes
 from skboost.mixture._messages import ProgressLines
@@ -30,12 +35,8 @@ from skboost.mixture._predictive import MixedPredictive
 from skboost.mixture._priors import (
     MIXTURE_CONSTRAINTS,
     check_same_settings,
-    mixture_settings,
-    moments,
-    shares,
 )
 from skboost.mixture._rows import canonical, read_rows, warn_of_few_rows, weighted_rows
-from skboost.mixture._shared import learns_tie
 from skboost.mixture._starts import any_given, started
 from skboost.proposals import ConjugateProposer
 
@@ -43,6 +44,8 @@ from skboost.proposals import ConjugateProposer
 _LACKING = ("family", "objective", "refine", "calibrate", "orbit")
 
 
+# Seconds that boosting has at least after a search for the number of clusters.
+_LEAST_TIME = 1e-3
 # Densities of rows under clusters that all draws of a judgement may take.
 _MOST_ENTRIES = 1 << 22
 
@@ -68,8 +71,11 @@ class BoostedGaussianMixture(BayesianMixture, BoostedEstimator):
 
     Parameters
     ----------
-    n_components : int, default=1
-        Number of clusters. Superfluous ones stay empty under sparse priors such as
+    n_components : int or "auto", default=1
+        Number of clusters. "auto" tries 1, 2, 3 and so on until the bound has fallen
+        twice, at most 50, and describes the posterior of the most probable number;
+        `explanations_`, `n_components_proba_` and `co_clustering` know the others, too.
+        Superfluous clusters stay empty under sparse priors such as
         ``weight_concentration_prior=0.01``, and are used under the default one.
     covariance_type, weight_concentration_prior_type, weight_concentration_prior, \
     mean_precision_prior, mean_variance_prior, mean_prior, \
@@ -130,6 +136,16 @@ class BoostedGaussianMixture(BayesianMixture, BoostedEstimator):
     weight_concentration_prior_, mean_prior_, mean_precision_prior_, \
             mean_variance_prior_, degrees_of_freedom_prior_, covariance_prior_
         The priors that were used; None where the model has none of the kind.
+    n_components_ : int
+        Number of clusters of the posterior.
+    n_components_proba_ : dict
+        Posterior probability of every number of clusters that was tried and matters,
+        by the evidence of its explanations, all numbers equally probable a priori.
+    explanations_ : list of Explanation
+        Distinct optima, the most probable first: `n_components`, expected `weights` and
+        `means`, and the `share` of each, by importance sampling with the assignments
+        summed out and all orders of the clusters counted (beyond four clusters those
+        with two exchanged).
     n_components_effective_ : int
         Clusters with an expected weight of at least 1 %.
     elbo_, elbo_se_ : float
@@ -192,6 +208,7 @@ class BoostedGaussianMixture(BayesianMixture, BoostedEstimator):
     _parameter_constraints = {
         **MIXTURE_CONSTRAINTS,
         **{k: v for k, v in BOOSTING_CONSTRAINTS.items() if k not in _LACKING},
+        "n_components": [*MIXTURE_CONSTRAINTS["n_components"], StrOptions({"auto"})],
     }
 
     def __init__(
@@ -296,36 +313,33 @@ class BoostedGaussianMixture(BayesianMixture, BoostedEstimator):
             data = callback_data(X, None, sample_weight)
             X, weight = weighted_rows(self, X, sample_weight, reset=True, least=2)
             X, weight = canonical(X, weight)
-            model, lines = self._model(X, weight), ProgressLines(self)
-            target = self._target(model, X, weight)
+            began, lines = perf_counter(), ProgressLines(self)
+            goes_on = self.warm_start and "_fit" in vars(self)
+            number = self.n_components
+            if goes_on and number == "auto":
+                number = self.n_components_
+            target, modes, explained = begun(self, number, X, weight)
+            warn_of_few_rows(target.model.n_components, len(X))
+            if goes_on:
+                check_same_settings(self._model_.settings, target.model.settings)
+            params = self.get_params(deep=False)
+            if explained and self.max_time is not None:
+                left = self.max_time - (perf_counter() - began)
+                params["max_time"] = max(left, _LEAST_TIME)
             self._boost(
                 target,
                 data,
-                partial(self._attributes, target),
-                posterior=lambda mixture, *_: posterior_of(model, mixture),
-                engine_of=self._engine,
+                partial(self._attributes, target, explained),
+                posterior=lambda mixture, *_: posterior_of(target.model, mixture),
+                engine_of=partial(self._engine, tuple(modes)),
+                params=params,
                 iterated=lines.boosted,
                 warn=_warn_if_cut_short,
             )
             lines.end(self.converged_, self.elbo_path_[-1])
             return self
 
-    def _model(self, X, weight):
-        """The model of the rows, which must be that of a fit that goes on."""
-        model = GaussianMixtureModel(**mixture_settings(self, moments(X, weight)))
-        warn_of_few_rows(self.n_components, len(X))
-        if self.warm_start and "_fit" in vars(self):
-            check_same_settings(self._model_.settings, model.settings)
-        return model
-
-    def _target(self, model, X, weight):
-        shared = None
-        if shares(self):
-            dof, tie = self.degrees_of_freedom_prior, learns_tie(self, model.settings)
-            shared = SharedPrior.of(model.settings, tie, dof)
-        return ConjugateTarget(model, model.rows(X), weight, self.n_jobs, shared)
-
-    def _engine(self, target, params, starts, seed, n_jobs):
+    def _engine(self, found, target, params, starts, seed, n_jobs):
         settings = make_settings({**params, "refine": False}, seed, n_jobs)
         engine = Boosting
         if params["tol"] == "auto":
@@ -339,17 +353,23 @@ class BoostedGaussianMixture(BayesianMixture, BoostedEstimator):
             first = start(target, init, generator(seed, 0, SEARCH, 0))
             first = started(self, target.model, target.rows, target.weight, first)
         return engine(
-            ConjugateProposer(init, first),
+            ConjugateProposer(init, first, found),
             SimplexCombination.of(params["step_size"], params["corrective"]),
             settings,
         )
 
-    def _attributes(self, target, fit):
+    def _attributes(self, target, explained, fit):
         kind, model = self.weight_concentration_prior_type, target.model
         posterior = posterior_of(model, fit.mixture)
         heaviest = posterior.components[int(posterior.weights.argmax())]
         prior = target.prior.updated(heaviest).model()
-        return {"_model_": model} | posterior_attributes(posterior, prior, kind)
+        explained = explained or [Explained.of_fit(target, fit)]
+        return {
+            "_model_": model,
+            "n_components_": model.n_components,
+            **posterior_attributes(posterior, prior, kind),
+            **explanation_attributes(explained),
+        }
 
     # --- what was fitted
 
@@ -375,6 +395,25 @@ class BoostedGaussianMixture(BayesianMixture, BoostedEstimator):
             posterior = posterior_of(self._model_, mixture)
             yield MixedPredictive.of(posterior).log_density(X)
 
+    def co_clustering(self, X, pairs=None):
+        """Probability that two rows belong to the same cluster.
+
+        It needs no labels, and averages over all explanations of the fit, those with
+        other numbers of clusters included.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        pairs : array-like of int of shape (n_pairs, 2), default=None
+            Positions of rows of `X`; None is every row with every other.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_samples), or (n_pairs,)
+        """
+        check_is_fitted(self)
+        return co_clustering(self._explanations, read_rows(self, X), pairs)
+
     def make_log_joint(self, X, y=None, sample_weight=None):
         """The fitted model's log joint density of parameters and rows.
 
@@ -395,7 +434,7 @@ class BoostedGaussianMixture(BayesianMixture, BoostedEstimator):
         check_is_fitted(self)
         X, weight = canonical(*weighted_rows(self, X, sample_weight))
         model = self._model_
-        target = self._target(model, X, weight)
+        target = target_under(self, model, X, weight)
         return lambda draws: target.log_density(target.family.rows(draws))
 
 

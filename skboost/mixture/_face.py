@@ -57,6 +57,9 @@ class BayesianMixture(DensityMixin):
     def predict(self, X):
         """The most probable cluster of each row.
 
+        Of a boosted posterior by the heaviest of its distributions: an average over
+        several explanations of the rows describes none of them.
+
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
@@ -65,7 +68,8 @@ class BayesianMixture(DensityMixin):
         -------
         ndarray of int of shape (n_samples,)
         """
-        return self.predict_proba(X).argmax(axis=1)
+        check_is_fitted(self)
+        return self._predictive.labels(read_rows(self, X))
 
     def fit_predict(self, X, y=None, sample_weight=None):
         """Fit, then return the most probable cluster of each row.

@@ -44,6 +44,13 @@ class ClusterPredictive:
         """Probabilities of the clusters, (n_rows, n_components)."""
         return responsibilities(self.joint(X))[0]
 
+    def labels(self, X):
+        """The most probable cluster of each row, by the heaviest distribution."""
+        heaviest = [int(np.argmax(self.log_alpha))]
+        one = tuple(self.components[k] for k in heaviest)
+        alone = ClusterPredictive(self.model, one, self.log_alpha[heaviest])
+        return alone.joint(X).argmax(axis=1)
+
     def expected_rows(self, X):
         """Rows with expected values where they are missing."""
         model, rows = self.model, self.model.rows(X)
@@ -86,6 +93,9 @@ class SinglePredictive(ClusterPredictive):
     def proba(self, X):
         """The optimal q(z), (n_rows, n_components)."""
         return self.model.responsibilities(self.natural, self.model.rows(X))
+
+    def labels(self, X):
+        return self.proba(X).argmax(axis=1)
 
     def draw_rows(self, n, seed):
         """Rows and their clusters."""

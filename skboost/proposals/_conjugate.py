@@ -86,7 +86,7 @@ class ConjugateProposer(Proposer):
         runs = list(range(2 * settings.n_restarts))
         known = [_bound(target, mode) for mode in context.mode_candidates]
         for mode in _worth_a_look(chunked_map(run, runs, settings.n_jobs), known):
-            natural = aligned(target.model, mode.natural, _bases(context)[0])
+            natural = aligned(target, mode.natural, _bases(context)[0])
             found += _all_widths(target, natural)
         values = partial(_gains, context, START_WEIGHTS, rng)
         return _best(found, values, max(settings.n_restarts, 2))

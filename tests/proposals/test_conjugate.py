@@ -292,7 +292,7 @@ def test_alignment_undoes_a_permutation(covariance_type, overlapping):
     target = make_target(overlapping, 4, covariance_type)
     natural = start(target, "kmeans", np.random.default_rng(0))
     mixed = target.model.permuted(natural, np.array([2, 0, 3, 1]))
-    back = aligned(target.model, mixed, natural)
+    back = aligned(target, mixed, natural)
     assert np.array_equal(target.family.params(back), target.family.params(natural))
 
 

@@ -199,32 +199,15 @@ def with_louis_widths(target, natural, power, prior=None, factor=1.0, resp=None)
 # --- labels
 
 
-def aligned(model, natural, reference):
-    """The same distribution with its clusters in the order of a reference."""
-    cost = _distances(model, reference, natural)
-    _, order = linear_sum_assignment(cost)
-    return model.permuted(natural, order)
-
-
-def _distances(model, a, b):
-    """Pairwise (n_components, n_components), clusters of `a` against those of `b`."""
-    away = model.means(a)[:, None] - model.means(b)[None]
-    cov_a, cov_b = _matrices(model, a)[:, None], _matrices(model, b)[None]
-    middle = (cov_a + cov_b) / 2.0
-    squares = np.einsum(
-        "jkd,jkd->jk", away, np.linalg.solve(middle, away[..., None])[..., 0]
-    )
-    volume = _log_det(middle) - (_log_det(cov_a) + _log_det(cov_b)) / 2.0
-    apart = np.sqrt(model.mean_weights(a))[:, None] - np.sqrt(model.mean_weights(b))
-    return squares / 8.0 + volume / 2.0 + apart**2
-
-
-def _matrices(model, natural):
-    """Covariances of the clusters as matrices (n_components, dim, dim)."""
-    covariance, dim = model.clusters.covariance, model.dim
-    matrices = covariance.whole_matrices(model.covariances(natural), dim)
-    return np.broadcast_to(matrices, (model.n_components, dim, dim))
-
-
-def _log_det(matrices):
-    return np.linalg.slogdet(matrices)[1]
+def aligned(target, natural, reference):
+    """The same distribution with its clusters in the order of a reference, by the rows
+    that they share.
+    """
+    both = [
+        target.model.responsibilities(own, target.rows) for own in (reference, natural)
+    ]
+    together = (both[0] * target.weight[:, None]).T @ both[1]
+    # Clusters without rows are told apart by the shares that they have.
+    together /= np.sqrt(np.outer(together.sum(axis=1), together.sum(axis=0))) + _EPSILON
+    _, order = linear_sum_assignment(-together)
+    return target.model.permuted(natural, order)

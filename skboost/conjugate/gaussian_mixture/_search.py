@@ -59,7 +59,7 @@ def explanations(target, init, seed, n_starts, first=None, budget=None):
         every = target.shared
     best = found[0]
     return [best] + [
-        mode._replace(natural=aligned(target.model, mode.natural, best.natural))
+        mode._replace(natural=aligned(target, mode.natural, best.natural))
         for mode in found[1:]
         if best.bound - mode.bound < _HOPELESS
     ]
@@ -108,7 +108,7 @@ def _distinct(target, prior, ends, within, most=None):
     for mode in modes:
         if best.bound - mode.bound > within or len(found) == most:
             break
-        natural = aligned(target.model, mode.natural, best.natural)
+        natural = aligned(target, mode.natural, best.natural)
         own = target.model.responsibilities(natural, target.rows).argmax(axis=1)
         agree = [target.weight @ (own == other) for other in labels]
         if max(agree, default=0.0) <= _AGREE * target.weight.sum():

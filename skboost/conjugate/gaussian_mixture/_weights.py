@@ -16,6 +16,8 @@ class DirichletWeights(DirichletFactor):
     """Factor q(pi) = Dirichlet(alpha); a row adds its responsibilities."""
 
     name, key = "weights", "alpha"
+    # Whether the order of the clusters means nothing.
+    exchangeable = True
 
     @property
     def shapes(self):
@@ -78,6 +80,7 @@ class StickBreakingWeights:
     """
 
     name = "weights"
+    exchangeable = False
 
     def __init__(self, alpha):
         alpha = np.asarray(alpha, dtype=float)
