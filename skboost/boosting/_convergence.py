@@ -21,16 +21,17 @@ _WORTH = 0.1
 _BENDS = 10.0
 
 
-def allowed_kl(target):
+def allowed_kl(target, spanned=False):
     """Nats that may remain under ``tol="auto"``.
 
     A Gaussian with the moments of 1,000 independent draws of a d-dimensional Gaussian
     is d (d + 3) / 4000 nats from it. That much is allowed where the log posterior is
-    concave, three nats at most; elsewhere it would hide a mode or a bend, and only the
-    part of the means is allowed, half a nat at most. Of more, draws say too little.
+    concave, three nats at most, or its modes are `spanned` by the first component;
+    elsewhere it would hide a mode or a bend, and only the part of the means is allowed,
+    half a nat at most. Of more, draws say too little.
     """
     d = target.dim
-    if target.log_concave:
+    if target.log_concave or spanned:
         return max(TOL, min(d * (d + 3) / 4000, 3.0))
     return max(TOL, min(d / 1000, 0.5))
 

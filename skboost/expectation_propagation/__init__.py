@@ -1,6 +1,11 @@
 """Expectation propagation for logistic regressions, in closed form over many priors."""
 
 from skboost.expectation_propagation._fits import Sites, propagated, variational
+from skboost.expectation_propagation._mixture_priors import (
+    MixedRows,
+    laplace_mixture,
+    student_t_mixture,
+)
 from skboost.expectation_propagation._predictors import linear_predictors
 from skboost.expectation_propagation._scales import (
     Gaussians,
@@ -11,11 +16,14 @@ from skboost.expectation_propagation._scales import (
 
 __all__ = [
     "Gaussians",
+    "MixedRows",
     "ScaleNodes",
     "SignedRows",
     "Sites",
+    "laplace_mixture",
     "linear_predictors",
     "propagated",
     "scale_nodes",
+    "student_t_mixture",
     "variational",
 ]

@@ -6,6 +6,7 @@ w equal rows (for other weights than whole ones power expectation propagation of
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -53,18 +54,22 @@ class Sites:
             getattr(self, name)[which] = values
 
 
-def propagated(predictors, weights, sites, tol=0.01, damping=0.9, max_sweeps=60):
+def propagated(
+    predictors, weights, sites, tol=0.01, damping=0.9, max_sweeps=60,
+    evidence=log_evidence,
+):  # fmt: skip
     """Sites by expectation propagation from given ones.
 
-    A prior has converged where means of rows and their sites differ by at most `tol`
-    standard deviations, and the log evidence by `tol` tenths of a nat.
+    What rows say of Gaussian predictors gives `evidence`; see `log_evidence`. A prior
+    has converged where means of rows and their sites differ by at most `tol` standard
+    deviations, and the log evidence by `tol` tenths of a nat.
     """
     done = sites.of(np.arange(len(sites.converged)))
     done.converged[:] = False
     left, here = np.arange(len(done.converged)), predictors
     for _ in range(max_sweeps):
         now = done.of(left)
-        swept, miss = _swept(here, weights, now, damping)
+        swept, miss = _swept(here, weights, now, damping, evidence)
         change = np.abs(swept.log_evidence - now.log_evidence)
         swept.converged[:] = (miss < tol) & (change < 0.1 * tol)
         done.put(left, swept)
@@ -76,7 +81,7 @@ def propagated(predictors, weights, sites, tol=0.01, damping=0.9, max_sweeps=60)
     return done
 
 
-def _swept(predictors, weights, sites, damping):
+def _swept(predictors, weights, sites, damping, evidence_of):
     """Sites after all rows were matched at once, and by how much their means miss.
 
     The log evidence is that of the sites that came.
@@ -88,7 +93,7 @@ def _swept(predictors, weights, sites, damping):
     # Without one site of the row, which leaves a proper cavity for weights from one on.
     cavity = 1.0 / np.maximum(1.0 / variance - precision, 1e-6 / variance)
     centre = cavity * (mean / variance - shift)
-    value, slope, bend = log_evidence(centre, cavity)
+    value, slope, bend = evidence_of(centre, cavity)
     value += 0.5 * np.log(cavity / variance)
     value += 0.5 * (centre**2 / cavity - mean**2 / variance)
     evidence = (weights * (value + 0.5 * shift * mean)).sum(axis=1)
@@ -101,13 +106,17 @@ def _swept(predictors, weights, sites, damping):
     return Sites(precision, shift, evidence, converged), miss.max(axis=1)
 
 
-def variational(predictors, weights, sites, tol=1e-3, max_sweeps=200):
+def variational(
+    predictors, weights, sites, tol=1e-3, max_sweeps=200, expected=expected_log
+):
     """Sites of the Gaussians with the largest lower bounds, from given ones.
 
-    Steps in natural parameters, halved where they lose; a bound within `tol` nats of
-    the one before is the last.
+    Expectations of what rows say gives `expected`; see `expected_log`. Steps in natural
+    parameters, halved where they lose; a bound within `tol` nats of the one before is
+    the last.
     """
-    best, ahead = _bound(predictors, weights, sites.precision, sites.shift)
+    bound = partial(_bound, weights=weights, expected=expected)
+    best, ahead = bound(predictors, precision=sites.precision, shift=sites.shift)
     step = np.ones(len(best.log_evidence))
     for _ in range(max_sweeps):
         left = np.flatnonzero(~best.converged)
@@ -116,7 +125,7 @@ def variational(predictors, weights, sites, tol=1e-3, max_sweeps=200):
         now, rate = best.of(left), step[left, None]
         precision = now.precision + rate * (ahead[0][left] - now.precision)
         shift = now.shift + rate * (ahead[1][left] - now.shift)
-        new, aim = _bound(predictors.of(left), weights, precision, shift)
+        new, aim = bound(predictors.of(left), precision=precision, shift=shift)
         gain = new.log_evidence - now.log_evidence
         better = gain > 0.0
         # A short step that loses is as good as it gets.
@@ -131,10 +140,10 @@ def variational(predictors, weights, sites, tol=1e-3, max_sweeps=200):
     return best
 
 
-def _bound(predictors, weights, precision, shift):
+def _bound(predictors, weights, precision, shift, expected):
     """Sites with their lower bound, and the sites that a whole step leads to."""
     given = predictors.moments(weights * precision, weights * shift)
-    value, slope, bend = expected_log(given.mean, given.variance)
+    value, slope, bend = expected(given.mean, given.variance)
     away = shift * given.mean - precision * (given.mean**2 + given.variance)
     bound = (weights * (value - 0.5 * away)).sum(axis=1) - 0.5 * given.log_det
     converged = np.zeros(len(bound), dtype=bool)

@@ -1,6 +1,7 @@
 """Gaussian fits for every value of a scale, and the scale's posterior by evidence."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -8,6 +9,7 @@ from scipy.interpolate import CubicSpline
 
 from skboost.expectation_propagation._fits import Sites, propagated, variational
 from skboost.expectation_propagation._predictors import linear_predictors
+from skboost.expectation_propagation._probits import expected_log, log_evidence
 
 # Values of ln s above that of the prior's own scale which are tried first, and the step
 # beyond them. Larger scales are seldom likely, and cost the most.
@@ -43,52 +45,75 @@ class SignedRows:
     X: np.ndarray
     weights: np.ndarray
 
-    def fitted(self, variances, sites=None, tol=0.01):
+    # What sites are matched to, by expectations under Gaussians.
+    evidence, expected = staticmethod(log_evidence), staticmethod(expected_log)
+
+    @property
+    def counts(self):
+        """How often the factor of every site counts."""
+        return self.weights
+
+    def predictors(self, variances):
+        """Linear predictors of the rows under priors with these variances."""
+        return linear_predictors(self.X, variances)
+
+    def too_wide(self, predictors):
+        """Under which priors expectation propagation would not converge."""
+        return predictors.prior_variance().max(axis=1) > _WIDEST**2
+
+    def initial(self, n_priors):
+        """Sites to begin with."""
+        return Sites.initial(n_priors, len(self.X))
+
+    def fitted(self, variances, sites=None, tol=0.01, bounded=True):
         """Predictors under priors with these variances (n_priors, dim), and `Sites`.
 
         Where expectation propagation does not converge, or the prior is too wide for
-        it, the fit is the variational one, and its bound stands for the evidence.
+        it, the fit is the variational one, and its bound stands for the evidence. If
+        not `bounded`, the last sweep stands where it is finite.
         """
-        predictors = linear_predictors(self.X, variances)
-        n_priors = len(variances)
-        sites = sites or Sites.initial(n_priors, len(self.X))
-        wide = predictors.prior_variance().max(axis=1) > _WIDEST**2
-        near = np.flatnonzero(~wide)
+        predictors, n_priors = self.predictors(variances), len(variances)
+        sites = sites or self.initial(n_priors)
+        near = np.flatnonzero(~self.too_wide(predictors))
         with np.errstate(all="ignore"):
             found = self._propagated(predictors.of(near), sites.of(near), tol)
-        done = Sites.initial(n_priors, len(self.X))
+        done = self.initial(n_priors)
         done.put(near, found)
-        failed = np.flatnonzero(~done.converged)
+        good = done.converged if bounded else np.isfinite(done.log_evidence)
+        failed = np.flatnonzero(~good)
         if failed.size:
-            start = Sites.initial(failed.size, len(self.X))
+            start = self.initial(failed.size)
             with np.errstate(all="ignore"):
-                bounded = variational(predictors.of(failed), self.weights, start)
+                bounded = variational(
+                    predictors.of(failed), self.counts, start, expected=self.expected
+                )
             bounded.log_evidence[~_possible(bounded)] = -np.inf
             done.put(failed, bounded)
         return predictors, done
 
     def _propagated(self, predictors, sites, tol):
+        fit = partial(propagated, weights=self.counts, evidence=self.evidence)
         try:
-            found = propagated(predictors, self.weights, sites, tol)
+            found = fit(predictors, sites=sites, tol=tol)
             slow = np.flatnonzero(~found.converged)
             if slow.size:
-                again = Sites.initial(slow.size, len(self.X))
+                again = self.initial(slow.size)
                 some = predictors.of(slow)
-                again = propagated(some, self.weights, again, tol, 0.5, 200)
+                again = fit(some, sites=again, tol=tol, damping=0.5, max_sweeps=200)
                 found.put(slow, again)
         except np.linalg.LinAlgError:
             # Sites that overflow: nothing has converged.
-            return Sites.initial(len(sites.converged), len(self.X))
+            return self.initial(len(sites.converged))
         found.converged[:] &= _possible(found)
         return found
 
-    def gaussians(self, variances, sites=None):
-        """`Gaussians` under these priors, from given sites."""
-        return self.given_sites(*self.fitted(variances, sites))
+    def gaussians(self, variances, sites=None, bounded=True):
+        """`Gaussians` under these priors, from given sites; see `fitted`."""
+        return self.given_sites(*self.fitted(variances, sites, bounded=bounded))
 
     def given_sites(self, predictors, sites):
         """`Gaussians` that sites amount to."""
-        precision, shift = self.weights * sites.precision, self.weights * sites.shift
+        precision, shift = self.counts * sites.precision, self.counts * sites.shift
         return Gaussians(sites.log_evidence, *predictors.posterior(precision, shift))
 
 
@@ -120,7 +145,7 @@ def scale_nodes(rows, variances_at, log_prior, centre, near=None):
     """
     if near is None:
         log_s = centre + _COARSE
-        sites = Sites.initial(len(log_s), len(rows.X))
+        sites = rows.initial(len(log_s))
     else:
         log_s, sites = near.log_s, near.sites
     known = _coarse(rows, variances_at, log_prior, log_s, sites)

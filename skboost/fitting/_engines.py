@@ -115,6 +115,8 @@ def _engine_of(target, parts, combination, settings, x0_scale):
         proposer = CommonScaleProposer(*parts)
     elif closed and settings.refine:
         proposer = PropagatedProposer(*parts)
+        if settings.allowed_kl is not None:
+            settings = replace(settings, allowed_kl=allowed_kl(target, spanned=True))
     else:
         proposer = DensityProposer(*parts, x0_scale)
     return Boosting(proposer, combination, settings)

@@ -1,18 +1,31 @@
 """First mixtures of logistic regressions, by expectation propagation in closed form."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import compress
 
 import numpy as np
 from scipy import sparse
 
 from skboost.approximation import Mixture
-from skboost.expectation_propagation import SignedRows, scale_nodes
+from skboost.expectation_propagation import (
+    MixedRows,
+    SignedRows,
+    laplace_mixture,
+    scale_nodes,
+    student_t_mixture,
+)
 from skboost.families import Component
 from skboost.modes import Modes
 from skboost.proposals._density import DensityProposer
 from skboost.proposals._family import FamilyProposer
-from skboost.targets import GLMTarget, Logistic, NormalPrior, ScaleNode
+from skboost.targets import (
+    GLMTarget,
+    LaplacePrior,
+    Logistic,
+    NormalPrior,
+    ScaleNode,
+    StudentTPrior,
+)
 
 # Entries of the matrix of rows up to which all of it is taken at once.
 _MOST_ENTRIES = 1_100_000
@@ -29,7 +42,7 @@ def propagates(target, family):
     if not (isinstance(target, GLMTarget) and isinstance(target.likelihood, Logistic)):
         return False
     prior = target.prior if target.scale_prior is None else target.prior.coef
-    return has_room(len(target.rows), target.dim, family) and type(prior) is NormalPrior
+    return has_room(len(target.rows), target.dim, family) and type(prior) in _MIXTURES
 
 
 def has_room(n_rows, dim, family):
@@ -38,15 +51,26 @@ def has_room(n_rows, dim, family):
     return n_rows * dim <= _MOST_ENTRIES and full
 
 
+# Priors that are mixtures of normal ones, which are a mixture of one.
+_MIXTURES = {
+    NormalPrior: None,
+    LaplacePrior: lambda prior: laplace_mixture(),
+    StudentTPrior: lambda prior: student_t_mixture(prior.checked().df),
+}
+
+
 def signed_rows(target):
     """The rows of a logistic regression with the signs of their classes."""
     target.ledger.spend()
     X, y, weight = map(np.concatenate, zip(*target.rows.map(_arrays), strict=True))
     if target.intercept:
         X = np.column_stack([X, np.ones(len(X))])
-    return SignedRows(
-        X * np.where(y > 0, 1.0, -1.0)[:, None], target.temperature * weight
-    )
+    X = X * np.where(y > 0, 1.0, -1.0)[:, None]
+    prior = target.prior if target.scale_prior is None else target.prior.coef
+    mixture = _MIXTURES[type(prior)]
+    if mixture is None:
+        return SignedRows(X, target.temperature * weight)
+    return MixedRows(X, target.temperature * weight, mixture(prior))
 
 
 def _arrays(table):
@@ -82,7 +106,11 @@ class PropagatedProposer(DensityProposer):
     """
 
     def initial(self, target, settings):
-        gaussians = signed_rows(target).gaussians(target.scale[None] ** 2)
+        # Sweeps that do not settle go between modes of heavy-tailed priors, and span
+        # them; a lower bound would have one.
+        gaussians = signed_rows(target).gaussians(
+            target.scale[None] ** 2, bounded=target.log_concave
+        )
         return Mixture.single(*_components(self.family, gaussians)), Modes()
 
 
@@ -134,7 +162,7 @@ def _over_scales(rows, target, root, near):
     if root is not None:
         turn[np.ix_(shared, shared)] = own[shared][:, None] * root
     nodes = scale_nodes(
-        SignedRows(rows.X @ turn if root is not None else rows.X * own, rows.weights),
+        replace(rows, X=rows.X @ turn if root is not None else rows.X * own),
         lambda log_s: np.where(shared, np.exp(2.0 * log_s)[:, None], 1.0),
         lambda log_s: factor.value_and_score(log_s)[0],
         np.log(factor.scale),

@@ -228,13 +228,18 @@ class StudentTPrior(Prior):
         self.df = df
         self.scale = scale
 
-    def _constant(self):
+    def checked(self):
+        """This prior; a ValueError where its degrees of freedom mean nothing."""
         df = self.df
         if not (np.isreal(df) and 0.0 < df < np.inf):
             raise ValueError(
                 f"df must be a positive finite number; got {df!r}. Use NormalPrior "
                 "for the limit of infinitely many degrees of freedom."
             )
+        return self
+
+    def _constant(self):
+        df = self.checked().df
         return gammaln(0.5 * (df + 1)) - gammaln(0.5 * df) - 0.5 * np.log(np.pi * df)
 
     def _standard(self, z):

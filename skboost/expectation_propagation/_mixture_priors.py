@@ -1,0 +1,137 @@
+"""Expectation propagation under priors that are mixtures of normal ones over scales.
+
+Every coefficient is a linear predictor itself, whose site is that of its prior. A
+Laplace distribution is normal with an exponential variance, Student's t with an inverse
+gamma one (Andrews and Mallows 1974); on a grid of the logarithm of the variance all
+expectations are closed.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skboost._math import log_sum_exp
+from skboost.expectation_propagation import _probits
+from skboost.expectation_propagation._fits import Sites
+from skboost.expectation_propagation._predictors import Primal
+from skboost.expectation_propagation._scales import SignedRows
+
+# Step of the grid, and the largest logarithm of a variance: a deviation of 3,000.
+_STEP, _HIGHEST = 0.5, 16.0
+
+
+@dataclass(frozen=True)
+class ScaleMixture:
+    """Log weights of normal distributions around zero, and their log variances.
+
+    The widest one is the Gaussian prior to which the others, divided by it, are sites.
+    """
+
+    log_weights: np.ndarray
+    log_variances: np.ndarray
+
+    @property
+    def width(self):
+        """Standard deviation of the widest."""
+        return np.exp(0.5 * self.log_variances[-1])
+
+    def log_evidence(self, mean, variance):
+        """``ln E f(x)`` for Gaussian x, its slope in the mean and minus its bend.
+
+        f is the mixture over its widest part.
+        """
+        fall = self._fall
+        shrunk = 1.0 + fall * variance[..., None]
+        pull = fall / shrunk
+        logs = self._heights - 0.5 * (np.log(shrunk) + mean[..., None] ** 2 * pull)
+        value, share = _summed(logs)
+        first = (share * pull).sum(axis=-1)
+        spread = (share * (pull - first[..., None]) ** 2).sum(axis=-1)
+        # Tails that are wider than the cavity would have sites of negative precision.
+        return value, -mean * first, np.maximum(first - mean**2 * spread, 0.0)
+
+    def expected_log(self, mean, variance):
+        """A lower bound of ``E ln f(x)``, which is convex in the square of x."""
+        square = (mean**2 + variance)[..., None]
+        value, share = _summed(self._heights - 0.5 * self._fall * square)
+        first = share @ self._fall
+        return value, -mean * first, first
+
+    @property
+    def _fall(self):
+        return np.exp(-self.log_variances) - 1.0 / self.width**2
+
+    @property
+    def _heights(self):
+        """Logarithms of the parts at zero, over the widest."""
+        return self.log_weights - 0.5 * (self.log_variances - self.log_variances[-1])
+
+
+def _summed(logs):
+    """Logarithms of sums of exponentials over the last axis, and shares of it."""
+    value = log_sum_exp(logs.reshape(-1, logs.shape[-1])).reshape(logs.shape[:-1])
+    return value, np.exp(logs - value[..., None])
+
+
+def laplace_mixture():
+    """The Laplace distribution of scale 1."""
+    log_v = np.arange(-16.0, 5.0, _STEP)
+    log_density = log_v - np.log(2.0) - 0.5 * np.exp(log_v)
+    return ScaleMixture(log_density + np.log(_STEP), log_v)
+
+
+def student_t_mixture(df):
+    """Student's t distribution of scale 1."""
+    # With many degrees of freedom the variance is all but known.
+    step = np.clip(1.0 / np.sqrt(df), 1e-3, _STEP)
+    highest = max(_HIGHEST, 80.0 / df)
+    log_v = step * np.arange(-0.5 * _HIGHEST / step, highest / step).round()
+    height = -0.5 * df * (log_v + np.exp(-log_v))
+    height -= log_sum_exp(height[None])
+    matters = (height > height.max() - 40.0) & (log_v < _HIGHEST)
+    return ScaleMixture(height[matters], log_v[matters])
+
+
+@dataclass(frozen=True)
+class MixedRows(SignedRows):
+    """`SignedRows` of coefficients whose prior is a `ScaleMixture`."""
+
+    mixture: ScaleMixture
+
+    @property
+    def counts(self):
+        """How often the factor of every site counts."""
+        return np.append(self.weights, np.ones(self.X.shape[1]))
+
+    def evidence(self, mean, variance):
+        """`log_evidence` of rows and, after them, of the prior's factors."""
+        return self._of_both("log_evidence", mean, variance)
+
+    def expected(self, mean, variance):
+        """`expected_log` of rows and, after them, of the prior's factors."""
+        return self._of_both("expected_log", mean, variance)
+
+    def _of_both(self, name, mean, variance):
+        n = len(self.X)
+        rows = getattr(_probits, name)(mean[:, :n], variance[:, :n])
+        prior = getattr(self.mixture, name)(mean[:, n:], variance[:, n:])
+        return tuple(map(np.hstack, zip(rows, prior, strict=True)))
+
+    def initial(self, n_priors):
+        """Sites to begin with, those of the coefficients after those of the rows."""
+        n_rows, dim = self.X.shape
+        sites = Sites.initial(n_priors, n_rows + dim)
+        sites.precision[:, n_rows:], sites.shift[:, n_rows:] = 1.0, 0.0
+        return sites
+
+    def too_wide(self, predictors):
+        """See `SignedRows`: the widest part of a prior says nothing."""
+        return np.zeros(len(predictors.scales), dtype=bool)
+
+    def predictors(self, variances):
+        """Those of the rows and the coefficients, for squared scales of the prior."""
+        width = self.mixture.width
+        scales = width * np.sqrt(variances)
+        own = np.tile(width * np.eye(scales.shape[1]), (len(scales), 1, 1))
+        rows = np.concatenate([self.X * scales[:, None, :], own], axis=1)
+        return Primal(rows, scales)
