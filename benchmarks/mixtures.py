@@ -1,15 +1,23 @@
 """Gaussian mixtures by default: held-out density, groups, seconds.
 
-    python benchmarks/mixtures.py [--replicates 5] [--sets iris wine ...]
+    python benchmarks/mixtures.py [--replicates 5] [--sets iris wine ...] [--drawn 0 48]
 
 Two thirds train, one third tests, columns standardised on the former, the number of
 clusters given. ``GaussianMixture`` and ``BayesianGaussianMixture`` of scikit-learn have
 ``n_init=10`` and ``max_iter=500``; the latter is scored as the plain mixture with its
 fitted weights, means and covariances, since its own score is no density. Ours have
-their defaults. Constants were chosen on the sets of the tuning half alone.
+their defaults, and "auto" finds the number of clusters, as "BIC" does over four shapes
+of covariances. Constants were chosen on the sets of the tuning half alone.
+
+``--drawn`` asks for the number of clusters of drawn sets, 1 to 6 clusters in 2 to 5
+dimensions with 100 to 500 rows and overlap from none to much: how often each method
+finds it.
 """
 
 from _harness import Report, parser, shared_module, timed  # isort: skip
+
+import itertools
+from contextlib import suppress
 
 import numpy as np
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
@@ -22,6 +30,7 @@ from skboost.mixture import BoostedGaussianMixture, SVIGaussianMixture
 
 # Nats a row within which two densities are level.
 LEVEL = 0.01
+SHAPES = ("full", "tied", "diag", "spherical")
 TUNING = ("iris", "pima", "cancer", "overlap", "skewed")
 JUDGING = ("wine", "digits", "concrete", "unequal", "scales", "random")
 
@@ -85,6 +94,58 @@ def data_sets(load):
     return made
 
 
+def drawn_set(seed):
+    """Rows of a drawn mixture, and its number of clusters."""
+    rng = np.random.default_rng([7, seed])
+    k, dim, n = seed % 6 + 1, rng.integers(2, 6), rng.integers(100, 501)
+    apart = rng.uniform(2.0, 6.0)
+    sizes = np.maximum(rng.multinomial(n, rng.dirichlet(np.full(k, 5.0))), 10)
+    means = apart * rng.standard_normal((k, dim)) / np.sqrt(2.0)
+    roots = np.eye(dim) + 0.4 * rng.standard_normal((k, dim, dim))
+    roots *= rng.uniform(0.6, 1.4, (k, 1, 1))
+    return groups(seed, sizes, means, roots)[0], k
+
+
+def by_bic(X, shapes, most, seed):
+    """Of plain mixtures with these shapes of covariances the best by BIC."""
+    fits = []
+    for shape, k in itertools.product(shapes, range(1, most + 1)):
+        plain = GaussianMixture(
+            k, covariance_type=shape, n_init=3, max_iter=500, random_state=seed
+        )
+        # A cluster that collapses is an error of that many.
+        with suppress(ValueError):
+            fits.append(plain.fit(X))
+    return min(fits, key=lambda fit: fit.bic(X))
+
+
+class ByBIC:
+    """`by_bic` with the methods of an estimator."""
+
+    def __init__(self, most, seed):
+        self.most, self.seed = most, seed
+
+    def fit(self, X):
+        return by_bic(X, SHAPES, self.most, self.seed)
+
+
+def numbers(report, first, last):
+    """How often each method finds the number of clusters of drawn sets."""
+    right = dict.fromkeys(("auto", "BIC", "BIC, full"), 0)
+    for seed in range(first, last):
+        X, k = drawn_set(seed)
+        X = StandardScaler().fit_transform(X)
+        chosen = {
+            "auto": BoostedGaussianMixture("auto", random_state=0).fit(X).n_components_,
+            "BIC": by_bic(X, SHAPES, 9, 0).n_components,
+            "BIC, full": by_bic(X, ["full"], 9, 0).n_components,
+        }
+        report.row("number of clusters", data=seed, true=k, **chosen)
+        for name, number in chosen.items():
+            right[name] += number == k
+    report.row("sets with the right number", data=f"{first} to {last - 1}", **right)
+
+
 def plain(fitted):
     """The mixture with the fitted weights, means and covariances."""
     point = GaussianMixture(len(fitted.weights_))
@@ -99,7 +160,9 @@ def models(k, seed):
     theirs = {"n_init": 10, "max_iter": 500, "random_state": seed}
     return {
         "boosted": BoostedGaussianMixture(k, random_state=seed),
+        "auto": BoostedGaussianMixture("auto", random_state=seed),
         "SVI": SVIGaussianMixture(k, random_state=seed),
+        "BIC": ByBIC(k + 6, seed),
         "GaussianMixture": GaussianMixture(k, **theirs),
         "Bayesian": BayesianGaussianMixture(n_components=k, **theirs),
     }
@@ -149,11 +212,15 @@ def of_all_rows(report, made):
 
 def main():
     options = parser(__doc__, replicates=5)
-    options.add_argument("--sets", nargs="+", default=[*TUNING, *JUDGING])
+    options.add_argument("--sets", nargs="*", default=[*TUNING, *JUDGING])
+    options.add_argument("--drawn", nargs=2, type=int, default=[0, 0])
     args = options.parse_args()
     made = data_sets(shared_module(args.shared, "data", "load"))
     report = Report("mixtures", args.out, splits=args.replicates)
-    of_all_rows(report, made)
+    if args.drawn[1]:
+        numbers(report, *args.drawn)
+    if args.sets:
+        of_all_rows(report, made)
     gains = {"boosted": [], "SVI": []}
     for name in args.sets:
         if name not in made:

@@ -46,6 +46,7 @@ from skboost.conjugate.gaussian_mixture._family import (
     ConjugateTarget,
     log_parts,
 )
+from skboost.conjugate.gaussian_mixture._gibbs import gibbs_naturals, gibbs_sweep
 from skboost.conjugate.gaussian_mixture._model import GaussianMixtureModel
 from skboost.conjugate.gaussian_mixture._search import explanations
 from skboost.conjugate.gaussian_mixture._shared import SharedPrior

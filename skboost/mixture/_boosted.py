@@ -1,31 +1,24 @@
 """Gaussian mixture with a posterior over its parameters, found by boosting."""
 
-from dataclasses import replace
 from functools import partial
 from time import perf_counter
 
-import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skboost._random import SEARCH, generator
 from skboost._sklearn import StrOptions, fit_context
-from skboost.boosting import Boosting, SimplexCombination
-from skboost.conjugate import (
-    start,
-)
 from skboost.fitting import (
     BOOSTING_CONSTRAINTS,
     BoostedEstimator,
     callback_data,
-    make_settings,
     warn_unfinished,
 )
+from skboost.mixture._engine import check_gibbs, engine_of, target_under
 from skboost.mixture._explanations import (
     Explained,
     begun,
     co_clustering,
     explanation_attributes,
-    target_under,
+    gibbs_mixture,
 )
 from skboost.mixture._face import BayesianMixture
 from skboost.mixture._fitted import plain_errors, posterior_attributes
@@ -37,8 +30,6 @@ from skboost.mixture._priors import (
     check_same_settings,
 )
 from skboost.mixture._rows import canonical, read_rows, warn_of_few_rows, weighted_rows
-from skboost.mixture._starts import any_given, started
-from skboost.proposals import ConjugateProposer
 
 # Hyperparameters of other boosted estimators that mixtures lack.
 _LACKING = ("family", "objective", "refine", "calibrate", "orbit")
@@ -46,14 +37,6 @@ _LACKING = ("family", "objective", "refine", "calibrate", "orbit")
 
 # Seconds that boosting has at least after a search for the number of clusters.
 _LEAST_TIME = 1e-3
-# Densities of rows under clusters that all draws of a judgement may take.
-_MOST_ENTRIES = 1 << 22
-
-
-class Explaining(Boosting):
-    """A run that ends with its first mixture, which no draws that judge it chose."""
-
-    held_draws_are_new = True
 
 
 class BoostedGaussianMixture(BayesianMixture, BoostedEstimator):
@@ -103,6 +86,12 @@ class BoostedGaussianMixture(BayesianMixture, BoostedEstimator):
     max_time : float, default=None
         Seconds. They bind within an iteration: the one under way is given up, and what
         is reported was computed before. The first one is cut short where it must be.
+    posterior : {"variational", "gibbs"}, default="variational"
+        "gibbs" runs 32 Gibbs chains from the explanations after boosting, 60 sweeps
+        each, hyperparameters included, and `posterior_` is the average of what
+        parameters are given the rest of 256 states of these: intervals of weights and
+        means then cover what they say, where the others are too narrow. What is said of
+        `elbo_` and what remains is about the mixture before.
     n_draws : int, default=256
         Monte Carlo draws kept per component; at most 128 under ``tol="auto"``.
     n_restarts : int, default=2
@@ -143,9 +132,9 @@ class BoostedGaussianMixture(BayesianMixture, BoostedEstimator):
         by the evidence of its explanations, all numbers equally probable a priori.
     explanations_ : list of Explanation
         Distinct optima, the most probable first: `n_components`, expected `weights` and
-        `means`, and the `share` of each, by importance sampling with the assignments
-        summed out and all orders of the clusters counted (beyond four clusters those
-        with two exchanged).
+        `means`, and the `share` of each: of one number of clusters the weights of
+        components, else by importance sampling with the assignments summed out and all
+        orders of the clusters counted (beyond four those with two exchanged).
     n_components_effective_ : int
         Clusters with an expected weight of at least 1 %.
     elbo_, elbo_se_ : float
@@ -208,6 +197,7 @@ class BoostedGaussianMixture(BayesianMixture, BoostedEstimator):
     _parameter_constraints = {
         **MIXTURE_CONSTRAINTS,
         **{k: v for k, v in BOOSTING_CONSTRAINTS.items() if k not in _LACKING},
+        "posterior": [StrOptions({"variational", "gibbs"})],
         "n_components": [*MIXTURE_CONSTRAINTS["n_components"], StrOptions({"auto"})],
     }
 
@@ -237,6 +227,7 @@ class BoostedGaussianMixture(BayesianMixture, BoostedEstimator):
         stopping="gain",
         tol="auto",
         max_time=None,
+        posterior="variational",
         n_draws=256,
         n_restarts=2,
         temperature=1.0,
@@ -269,6 +260,7 @@ class BoostedGaussianMixture(BayesianMixture, BoostedEstimator):
         self.stopping = stopping
         self.tol = tol
         self.max_time = max_time
+        self.posterior = posterior
         self.n_draws = n_draws
         self.n_restarts = n_restarts
         self.temperature = temperature
@@ -320,6 +312,8 @@ class BoostedGaussianMixture(BayesianMixture, BoostedEstimator):
                 number = self.n_components_
             target, modes, explained = begun(self, number, X, weight)
             warn_of_few_rows(target.model.n_components, len(X))
+            if self.posterior == "gibbs":
+                check_gibbs(self, target.model, target.rows, weight)
             if goes_on:
                 check_same_settings(self._model_.settings, target.model.settings)
             params = self.get_params(deep=False)
@@ -330,8 +324,7 @@ class BoostedGaussianMixture(BayesianMixture, BoostedEstimator):
                 target,
                 data,
                 partial(self._attributes, target, explained),
-                posterior=lambda mixture, *_: posterior_of(target.model, mixture),
-                engine_of=partial(self._engine, tuple(modes)),
+                engine_of=partial(engine_of, self, tuple(modes)),
                 params=params,
                 iterated=lines.boosted,
                 warn=_warn_if_cut_short,
@@ -339,33 +332,18 @@ class BoostedGaussianMixture(BayesianMixture, BoostedEstimator):
             lines.end(self.converged_, self.elbo_path_[-1])
             return self
 
-    def _engine(self, found, target, params, starts, seed, n_jobs):
-        settings = make_settings({**params, "refine": False}, seed, n_jobs)
-        engine = Boosting
-        if params["tol"] == "auto":
-            # A posterior of many rows is nearly a product: few draws judge it.
-            entries = len(target.weight) * target.model.n_components
-            n = int(np.clip(_MOST_ENTRIES / entries, 128, 512))
-            few = {"n_draws": min(128, settings.n_draws), "n_fresh": n}
-            engine, settings = Explaining, replace(settings, allowed_kl=0.0, **few)
-        init, first = params["init_params"], None
-        if any_given(self):
-            first = start(target, init, generator(seed, 0, SEARCH, 0))
-            first = started(self, target.model, target.rows, target.weight, first)
-        return engine(
-            ConjugateProposer(init, first, found),
-            SimplexCombination.of(params["step_size"], params["corrective"]),
-            settings,
-        )
-
     def _attributes(self, target, explained, fit):
         kind, model = self.weight_concentration_prior_type, target.model
-        posterior = posterior_of(model, fit.mixture)
+        explained = explained or [Explained.of_fit(target, fit)]
+        mixture = fit.mixture
+        if self.posterior == "gibbs":
+            mixture = gibbs_mixture(target, explained, fit.seed)
+        posterior = posterior_of(model, mixture)
         heaviest = posterior.components[int(posterior.weights.argmax())]
         prior = target.prior.updated(heaviest).model()
-        explained = explained or [Explained.of_fit(target, fit)]
         return {
             "_model_": model,
+            "_mixture": mixture,
             "n_components_": model.n_components,
             **posterior_attributes(posterior, prior, kind),
             **explanation_attributes(explained),
@@ -375,8 +353,13 @@ class BoostedGaussianMixture(BayesianMixture, BoostedEstimator):
 
     @property
     def _predictive(self):
+        return MixedPredictive.of(self.posterior_)
+
+    @property
+    def posterior_(self):
+        """Posterior of weights, means and precisions."""
         # There is nothing to correct in closed forms, and so no report to wait for.
-        return MixedPredictive.of(posterior_of(self._model_, self._fit.mixture))
+        return posterior_of(self._model_, self._mixture)
 
     def staged_score_samples(self, X):
         """`score_samples` after every iteration; the last is the final one.

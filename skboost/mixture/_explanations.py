@@ -1,6 +1,5 @@
 """Explanations of the rows over numbers of clusters, weighed by their evidence."""
 
-from copy import copy
 from dataclasses import dataclass
 from itertools import combinations, permutations
 from typing import NamedTuple
@@ -9,21 +8,18 @@ import numpy as np
 from scipy.special import gammaln
 
 from skboost._budget import Budget
-from skboost._math import log_sum_exp, responsibilities
+from skboost._math import log_sum_exp, log_weights, responsibilities
 from skboost._random import REPORT, generator, root_seed
-from skboost.approximation import log_mean_weight, psis
+from skboost.approximation import Mixture, psis
 from skboost.conjugate import (
-    ConjugateTarget,
-    GaussianMixtureModel,
     Optimum,
-    SharedPrior,
     explanations,
+    gibbs_naturals,
     with_louis_widths,
 )
 from skboost.families import Component
+from skboost.mixture._engine import target_of
 from skboost.mixture._predictive import SinglePredictive
-from skboost.mixture._priors import mixture_settings, moments, shares
-from skboost.mixture._shared import learns_tie
 from skboost.mixture._starts import any_given
 
 # Numbers of clusters that are tried at most, those in a row, each worse than the best,
@@ -31,6 +27,9 @@ from skboost.mixture._starts import any_given
 _MOST, _FALLS, _SEARCH_SHARE = 50, 2, 0.5
 # Nats below the best bound, over labellings, at which a number of clusters is left out.
 _HOPELESS = 15.0
+# Gibbs chains; their sweeps, those before the first that is kept, and each how many
+# sweeps one is.
+_N_CHAINS, _SWEEPS = 32, (60, 20, 5)
 # Draws behind an evidence; clusters up to which all labellings count, and beyond which
 # those with two labels exchanged.
 _N_DRAWS, _FEW = 200, 4
@@ -67,24 +66,28 @@ class Explained:
     log_evidence: np.ndarray
 
     @classmethod
-    def of(cls, target, modes, seed, weigh=True):
-        """Weighed by their evidence, or by bounds where there is nothing to compare."""
+    def of(cls, target, modes, seed):
+        """Optima weighed by their evidence."""
         naturals = tuple(
             with_louis_widths(target, mode.natural, 1.0, mode.prior) for mode in modes
         )
-        logs = np.array([mode.bound for mode in modes])
-        if weigh:
-            logs = [_log_evidence(target, own, seed) for own in naturals]
-        return cls(target, tuple(modes), naturals, np.array(logs))
+        logs = _log_evidences(target, naturals, seed)
+        return cls(target, tuple(modes), naturals, logs)
 
     @classmethod
     def of_fit(cls, target, fit):
-        """The optima that a fit began with."""
+        """The components of a fit that ended with its explanations, with their weights,
+        or the optima that it began with, weighed anew.
+        """
+        if fit.n_iter == 1:
+            mixture = fit.mixture
+            naturals = [target.family.natural(one.params) for one in mixture.components]
+            return cls(target, (), tuple(naturals), np.log(mixture.weights))
         modes = fit.run.state.modes
         pairs = zip(modes.components, modes.mass, strict=True)
         natural = target.family.natural
         modes = [Optimum(natural(mode.params), bound) for mode, bound in pairs]
-        return cls.of(target, modes, fit.seed, weigh=len(modes) > 1)
+        return cls.of(target, modes, fit.seed)
 
     @property
     def total(self):
@@ -129,22 +132,6 @@ def over_numbers(estimator, X, weight):
     return [Explained.of(target, modes, seed) for target, modes in pairs]
 
 
-def target_of(estimator, n_components, X, weight):
-    """The target of rows under the priors of that many clusters."""
-    one = copy(estimator).set_params(n_components=n_components)
-    model = GaussianMixtureModel(**mixture_settings(one, moments(X, weight)))
-    return target_under(one, model, X, weight)
-
-
-def target_under(estimator, model, X, weight):
-    """The target of rows under a model, what its clusters share integrated out."""
-    shared = None
-    if shares(estimator):
-        tie = learns_tie(estimator, model.settings)
-        shared = SharedPrior.of(model.settings, tie, estimator.degrees_of_freedom_prior)
-    return ConjugateTarget(model, model.rows(X), weight, estimator.n_jobs, shared)
-
-
 def shares_of(explained):
     """Posterior probability of every explanation, one array for each `Explained`."""
     logs = [own.log_evidence for own in explained]
@@ -169,6 +156,23 @@ def explanation_attributes(explained):
     }
 
 
+def gibbs_mixture(target, explained, seed):
+    """Equal shares of what parameters are given the rest of Gibbs chains, which begin
+    at explanations by their shares.
+    """
+    (own,) = [one for one in explained if one.target is target]
+    (shares,) = shares_of([own])
+    first = np.argsort(-shares, kind="stable")
+    places = (np.arange(_N_CHAINS) + 0.5) / _N_CHAINS
+    chosen = np.searchsorted(np.cumsum(shares[first]), places).clip(max=len(first) - 1)
+    starts = [own.naturals[k] for k in first[chosen]]
+    rng = generator(seed, REPORT, 0, 1)
+    naturals = gibbs_naturals(target, starts, *_SWEEPS, rng)
+    family = target.family
+    members = tuple(Component(family, family.params(natural)) for natural in naturals)
+    return Mixture(members, np.full(len(members), 1.0 / len(members)))
+
+
 def co_clustering(predictives, X, pairs):
     """Probability that rows belong to one cluster, averaged over explanations."""
     together = 0.0
@@ -184,23 +188,30 @@ def co_clustering(predictives, X, pairs):
     return together
 
 
-def _log_evidence(target, natural, seed):
-    """Log evidence of one explanation, by importance sampling over labellings."""
+def _log_evidences(target, naturals, seed):
+    """Log evidence that every explanation has a share in, by importance sampling from
+    all of them, summed over labellings.
+    """
     model, family = target.model, target.family
     rng, n = generator(seed, REPORT, model.n_components), model.n_components
-    one = Component(family, family.params(natural))
-    theta = one.sample(_N_DRAWS, rng)
-    orders, n_labels = [np.arange(n)], 0.0
-    if model.weights.exchangeable:
-        n_labels, orders = gammaln(n + 1), list(_orders(n))
-    logs = np.array(
-        [
+    draws = [
+        Component(family, family.params(own)).sample(_N_DRAWS, rng) for own in naturals
+    ]
+    theta = np.concatenate(draws)
+    orders = list(_orders(n)) if model.weights.exchangeable else [np.arange(n)]
+    logs = np.empty((len(theta), len(naturals)))
+    for k, natural in enumerate(naturals):
+        every = [
             family.log_density(theta, family.params(model.permuted(natural, order)))
             for order in orders
         ]
-    )
-    log_ratio = target.log_density(theta) - log_sum_exp(logs.T)
-    return log_mean_weight(psis(log_ratio)[0])[0] + n_labels
+        logs[:, k] = log_sum_exp(np.array(every).T)
+    exchanged = gammaln(n + 1) * model.weights.exchangeable
+    log_ratio, _ = psis(target.log_density(theta) - log_sum_exp(logs))
+    # Where explanations meet, each has its part: their evidences add up.
+    parts, _ = responsibilities(logs)
+    total = log_ratio[:, None] + log_weights(parts)
+    return log_sum_exp(total.T) - np.log(_N_DRAWS) + exchanged
 
 
 def _orders(n):

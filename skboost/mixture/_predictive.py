@@ -45,8 +45,8 @@ class ClusterPredictive:
         return responsibilities(self.joint(X))[0]
 
     def labels(self, X):
-        """The most probable cluster of each row, by the heaviest distribution."""
-        heaviest = [int(np.argmax(self.log_alpha))]
+        """The most probable cluster of each row, by the heaviest distributions."""
+        heaviest = np.flatnonzero(self.log_alpha == self.log_alpha.max())
         one = tuple(self.components[k] for k in heaviest)
         alone = ClusterPredictive(self.model, one, self.log_alpha[heaviest])
         return alone.joint(X).argmax(axis=1)

@@ -53,10 +53,14 @@ def sweeps(prior, naturals, rows, weight, n_sweeps, budget=None):
         if budget is not None and budget.cuts():
             break
     moved = moved.reshape(n_runs, -1).max(axis=1)
+    return split(natural, n_runs), moved
+
+
+def split(natural, n_runs):
+    """Natural parameters of every run, of those of all."""
     if n_runs == 1:
-        return [natural], moved
-    cut = [partial(_part, n_runs, i) for i in range(n_runs)]
-    return [_on_leaves(own, natural) for own in cut], moved
+        return [natural]
+    return [_on_leaves(partial(_part, n_runs, i), natural) for i in range(n_runs)]
 
 
 def _joined(*parts):
@@ -207,7 +211,12 @@ def aligned(target, natural, reference):
         target.model.responsibilities(own, target.rows) for own in (reference, natural)
     ]
     together = (both[0] * target.weight[:, None]).T @ both[1]
+    return target.model.permuted(natural, aligned_to(together))
+
+
+def aligned_to(together):
+    """Order of the columns in which rows that are together are on the diagonal."""
     # Clusters without rows are told apart by the shares that they have.
-    together /= np.sqrt(np.outer(together.sum(axis=1), together.sum(axis=0))) + _EPSILON
-    _, order = linear_sum_assignment(-together)
-    return target.model.permuted(natural, order)
+    sizes = np.outer(together.sum(axis=1), together.sum(axis=0))
+    _, order = linear_sum_assignment(-together / (np.sqrt(sizes) + _EPSILON))
+    return order

@@ -113,6 +113,11 @@ class ConjugateTarget(SharedWithWorkers, Target):
             return SharedPrior.fixed(self.model.settings)
         return self.shared.take([min(USUAL, self.shared.n_runs - 1)])
 
+    @property
+    def all_priors(self):
+        """What clusters may have in common: a run for each possibility."""
+        return self.prior if self.shared is None else self.shared
+
     def expect(self, natural, noise=1.0):
         """Expected statistics and evidence of the rows, their weights times `noise`."""
         self.ledger.spend()

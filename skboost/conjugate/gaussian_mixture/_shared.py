@@ -7,6 +7,7 @@ posterior are in closed form, and take turns with those of the clusters.
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import gammaln, multigammaln, psi
@@ -43,6 +44,12 @@ class Gamma:
         change = (self.shape - other.shape) * self.expected_log
         change -= (self.rate - other.rate) * self.mean
         return other.log_normaliser - self.log_normaliser + change
+
+
+class Drawn(NamedTuple):
+    """Hyperparameters that are known, in place of their distribution."""
+
+    mean: np.ndarray
 
 
 # A spread of the centres of about three standard deviations of a cluster.
@@ -153,8 +160,7 @@ class SharedPrior:
         wishart = clusters.wishart(natural)
         precisions = wishart.mean
         each = precisions.reshape(self.n_runs, -1, *prior.rate.shape[1:])
-        dof = prior.dof + each.shape[1] * self._dof_of_one
-        new = replace(self, scale=Wishart(dof, prior.rate + each.sum(axis=1)))
+        new = replace(self, scale=self._after(each))
         if self.tie is None:
             return new
         precisions = clusters.covariance.native(precisions)
@@ -187,6 +193,24 @@ class SharedPrior:
         dof = self._clusters.covariance.degrees(self.dof, self._clusters.shape[1])
         return dof.reshape(-1, *(1,) * (self.scale_prior.dof.ndim - 1))
 
+    def drawn(self, draws, rng):
+        """Hyperparameters of chains, given draws of their means, about the prior's, and
+        precisions: a run for each chain, at one of the degrees of freedom.
+        """
+        means, precisions = draws["means"], draws["precisions"]
+        n_chains, covariance = len(means), self._clusters.covariance
+        if self.scale is None:
+            return self.take(np.zeros(n_chains, dtype=int))
+        logs = self._log_scales_of_runs(precisions)
+        new = self.take(np.argmax(logs + rng.gumbel(size=logs.shape), axis=0))
+        each = covariance.matrices(precisions)
+        scale = new._after(each.reshape(n_chains, -1, *new.scale.rate.shape[1:]))
+        new = replace(new, scale=Drawn(scale.sample(1, rng)[0]))
+        if self.tie is None:
+            return new
+        tie = self._tie_after(precisions, means)
+        return replace(new, tie=Drawn(rng.gamma(tie.shape, 1.0 / tie.rate)))
+
     # --- B and tau integrated out
 
     def log_density(self, draws):
@@ -194,9 +218,24 @@ class SharedPrior:
         of every run, averaged over the runs. B and tau are integrated out.
         """
         precisions = draws["precisions"]
-        logs = [self.take([run])._log_scales(precisions) for run in range(self.n_runs)]
-        logs = log_sum_exp(np.array(logs).T) - np.log(self.n_runs)
-        return logs + self._log_means(draws["means"], precisions)
+        logs = log_sum_exp(self._log_scales_of_runs(precisions).T)
+        return logs - np.log(self.n_runs) + self._log_means(draws["means"], precisions)
+
+    def _log_scales_of_runs(self, precisions):
+        runs = range(self.n_runs)
+        return np.array([self.take([run])._log_scales(precisions) for run in runs])
+
+    def _after(self, each):
+        """q(B) given precisions with axes of runs, or draws, and of all in a run."""
+        prior = self.scale_prior
+        dof = prior.dof + each.shape[1] * self._dof_of_one
+        return Wishart(dof, prior.rate + each.sum(axis=1))
+
+    def _tie_after(self, precisions, means):
+        """q(tau) given means and precisions, with an axis of draws."""
+        squares = self._clusters.covariance.quadratic(precisions, means).sum(axis=-1)
+        shape = _TIE.shape + 0.5 * np.prod(self._clusters.shape)
+        return Gamma(shape, _TIE.rate + 0.5 * squares)
 
     def _log_scales(self, precisions):
         prior, dof = self.scale_prior, self._dof_of_one[0]
@@ -204,7 +243,7 @@ class SharedPrior:
         n, size = len(matrices), prior.dim
         each = matrices.reshape(n, -1, *prior.rate.shape[1:])
         log_dets = log_det(each).sum(axis=1)
-        after = Wishart(prior.dof + each.shape[1] * dof, prior.rate + each.sum(axis=1))
+        after = self._after(each)
         own = 0.5 * dof * size * np.log(2.0) + multigammaln(0.5 * dof, size)
         logs = 0.5 * (dof - size - 1.0) * log_dets - each.shape[1] * own
         logs = logs + after.log_normaliser - prior.log_normaliser
@@ -224,5 +263,5 @@ class SharedPrior:
         if self.tie is None:
             tie = self.settings["mean_precision"]
             return logs + 0.5 * (size * np.log(tie) - tie * squares)
-        after = Gamma(_TIE.shape + 0.5 * size, _TIE.rate + 0.5 * squares)
+        after = self._tie_after(precisions, means)
         return logs + after.log_normaliser - _TIE.log_normaliser
