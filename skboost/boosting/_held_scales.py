@@ -124,7 +124,9 @@ class HeldScales:
         heaviest = mixture.components[int(mixture.weights.argmax())]
         move = Move("first", "first", 1.0)
         info = self._info(state, move, heaviest, began, UNKNOWN, UNKNOWN)
-        complete = self.proposer.complete if self.settings.allowed_kl else ""
+        complete = ""
+        if self.settings.allowed_kl:
+            complete = self.proposer.complete_with(nodes, mixture.weights)
         return state, replace(info, little_remains=complete)
 
     def step(self, target, state):

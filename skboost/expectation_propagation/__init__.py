@@ -11,6 +11,7 @@ from skboost.expectation_propagation._scales import (
     Gaussians,
     ScaleNodes,
     SignedRows,
+    WideRows,
     scale_nodes,
 )
 
@@ -20,6 +21,7 @@ __all__ = [
     "ScaleNodes",
     "SignedRows",
     "Sites",
+    "WideRows",
     "laplace_mixture",
     "linear_predictors",
     "propagated",

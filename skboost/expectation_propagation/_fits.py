@@ -20,13 +20,15 @@ _PRECISION, _SHIFT = 0.15, 0.5
 class Sites:
     """Sites of rows for every prior, (n_priors, n_rows), and what they amount to.
 
-    `log_evidence` is that of expectation propagation, or the variational lower bound.
+    `log_evidence` is that of expectation propagation, or where fits are `bounded` the
+    variational lower bound.
     """
 
     precision: np.ndarray
     shift: np.ndarray
     log_evidence: np.ndarray
     converged: np.ndarray
+    bounded: np.ndarray
 
     @classmethod
     def initial(cls, n_priors, n_rows):
@@ -37,6 +39,7 @@ class Sites:
             np.full(shape, _SHIFT),
             np.full(n_priors, -np.inf),
             np.zeros(n_priors, dtype=bool),
+            np.zeros(n_priors, dtype=bool),
         )
 
     def of(self, which):
@@ -46,6 +49,7 @@ class Sites:
             self.shift[which],
             self.log_evidence[which],
             self.converged[which],
+            self.bounded[which],
         )
 
     def put(self, which, other):
@@ -102,8 +106,8 @@ def _swept(predictors, weights, sites, damping, evidence_of):
     narrowed = np.maximum(1.0 - bend * cavity, 1e-12)
     precision = precision + damping * (bend / narrowed - precision)
     shift = shift + damping * ((slope + bend * centre) / narrowed - shift)
-    converged = np.zeros(len(evidence), dtype=bool)
-    return Sites(precision, shift, evidence, converged), miss.max(axis=1)
+    no = np.zeros(len(evidence), dtype=bool)
+    return Sites(precision, shift, evidence, no, no.copy()), miss.max(axis=1)
 
 
 def variational(
@@ -146,6 +150,6 @@ def _bound(predictors, weights, precision, shift, expected):
     value, slope, bend = expected(given.mean, given.variance)
     away = shift * given.mean - precision * (given.mean**2 + given.variance)
     bound = (weights * (value - 0.5 * away)).sum(axis=1) - 0.5 * given.log_det
-    converged = np.zeros(len(bound), dtype=bool)
-    sites = Sites(precision, shift, bound, converged)
+    no = np.zeros(len(bound), dtype=bool)
+    sites = Sites(precision, shift, bound, no, ~no)
     return sites, [bend, slope + bend * given.mean]

@@ -5,6 +5,7 @@ sites are Gaussian factors ``exp(shift x - precision x^2 / 2)`` of the predictor
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -76,11 +77,29 @@ class Primal(_Predictors):
         return (back @ turned)[:, :, 0], back @ root
 
 
+@dataclass(frozen=True)
 class Dual(_Predictors):
     """By the covariance matrix of the predictors: for more parameters than rows."""
 
+    known: np.ndarray | None = None
+
+    @cached_property
+    def prior(self):
+        """Covariances of the predictors under the prior, (n_priors, n_rows, n_rows)."""
+        if self.known is not None:
+            return self.known
+        return self.scaled @ self.scaled.transpose(0, 2, 1)
+
+    def of(self, which):
+        """The same for some of the priors."""
+        return Dual(self.scaled[which], self.scales[which], self.prior[which])
+
+    def prior_variance(self):
+        """See `Primal`."""
+        return np.diagonal(self.prior, axis1=1, axis2=2)
+
     def _inverse(self, precision):
-        prior = self.scaled @ self.scaled.transpose(0, 2, 1)
+        prior = self.prior
         root = np.sqrt(precision)
         outer = root[:, :, None] * root[:, None, :]
         inner = prior * outer + np.eye(prior.shape[1])
@@ -98,13 +117,23 @@ class Dual(_Predictors):
         mean = pulled - (told @ pulled[:, :, None])[:, :, 0]
         return Moments(mean, variance, log_det)
 
-    def posterior(self, precision, shift):
-        """Means (n_priors, dim) and covariances of the parameters given sites."""
+    def _mean_and_gain(self, precision, shift):
         prior, gain, _ = self._inverse(precision)
         pulled = (prior @ shift[:, :, None])[:, :, 0]
         mean = self._pulled(shift - (gain @ pulled[:, :, None])[:, :, 0])
+        return self.scales * mean, gain
+
+    def marginals(self, precision, shift):
+        """Means and variances (n_priors, dim) of the parameters given sites."""
+        mean, gain = self._mean_and_gain(precision, shift)
+        told = ((gain @ self.scaled) * self.scaled).sum(axis=1)
+        return mean, self.scales**2 * np.maximum(1.0 - told, 1e-12)
+
+    def posterior(self, precision, shift):
+        """Means (n_priors, dim) and covariances of the parameters given sites."""
+        mean, gain = self._mean_and_gain(precision, shift)
         inner = self.scaled.transpose(0, 2, 1) @ (gain @ self.scaled)
         covariance = np.eye(inner.shape[1]) - inner
         covariance *= self.scales[:, :, None] * self.scales[:, None, :]
         covariance = 0.5 * (covariance + covariance.transpose(0, 2, 1))
-        return self.scales * mean, covariance
+        return mean, covariance

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 
 from skboost.expectation_propagation._fits import Sites, propagated, variational
-from skboost.expectation_propagation._predictors import linear_predictors
+from skboost.expectation_propagation._predictors import Dual, linear_predictors
 from skboost.expectation_propagation._probits import expected_log, log_evidence
 
 # Values of ln s above that of the prior's own scale which are tried first, and the step
@@ -31,7 +31,10 @@ _WIDEST = 5e3
 
 
 class Gaussians(NamedTuple):
-    """Gaussians of parameters, one for each prior, and the log evidence of each."""
+    """Gaussians of parameters, one for each prior, and the log evidence of each.
+
+    Of marginal ones `covariances` are the variances, (n_priors, dim).
+    """
 
     log_evidence: np.ndarray
     means: np.ndarray
@@ -45,6 +48,8 @@ class SignedRows:
     X: np.ndarray
     weights: np.ndarray
 
+    # Whether Gaussians are known by their marginals alone: more parameters than rows.
+    marginal = False
     # What sites are matched to, by expectations under Gaussians.
     evidence, expected = staticmethod(log_evidence), staticmethod(expected_log)
 
@@ -114,12 +119,24 @@ class SignedRows:
     def given_sites(self, predictors, sites):
         """`Gaussians` that sites amount to."""
         precision, shift = self.counts * sites.precision, self.counts * sites.shift
-        return Gaussians(sites.log_evidence, *predictors.posterior(precision, shift))
+        given = predictors.marginals if self.marginal else predictors.posterior
+        return Gaussians(sites.log_evidence, *given(precision, shift))
 
 
 def _possible(sites):
     """Where the evidence of classes is one: rounding of huge weights exceeds it."""
     return sites.log_evidence <= 0.0
+
+
+class WideRows(SignedRows):
+    """`SignedRows` with so many parameters that a covariance matrix has no room."""
+
+    marginal = True
+
+    def predictors(self, variances):
+        """See `SignedRows`."""
+        scales = np.sqrt(variances)
+        return Dual(self.X * scales[:, None, :], scales)
 
 
 class ScaleNodes(NamedTuple):

@@ -6,6 +6,9 @@ from scipy.stats import qmc
 
 from skboost._parallel import row_blocks
 
+# Scrambling Sobol' points takes longer than all else that is done with them above it.
+_MOST_DIMENSIONS = 1000
+
 
 def linear_moments(X, mean, variance, factor):
     """Mean and standard deviation of ``x_n . theta``, in blocks of rows."""
@@ -81,12 +84,12 @@ def symmetric(eps, variance):
 
 
 def open_unit_cube(n, dim, rng):
-    """Scrambled Sobol' points (n, dim) in the open unit cube; pseudo-random ones above
-    the largest dimension that SciPy's sequence has."""
+    """Scrambled Sobol' points (n, dim) in the open unit cube; pseudo-random ones in so
+    many dimensions that some hundred points are no more even by them."""
     # Sobol' points are multiples of 2**-30; half a cell keeps them off 0, where the
     # inverse distribution function is infinite.
     half_cell = 2.0**-31
-    if dim > qmc.Sobol.MAXDIM:
+    if dim > _MOST_DIMENSIONS:
         return np.maximum(rng.random((n, dim)), half_cell)
     # An own generator per call: the points then depend on the state of `rng`
     # alone, not on how many children it has spawned before. SciPy before 1.15

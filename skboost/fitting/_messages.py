@@ -10,6 +10,8 @@ from skboost.families import VariationalFamily
 
 # Nats by estimate above which a fit warns: stopping early is normal otherwise.
 _MUCH = 0.5
+# Above it no report is computed to say so: orbits would not mend it.
+_HOPELESS = 50.0
 _LIMITS = ("max_iter", "max_time", "max_evaluations")
 
 
@@ -134,6 +136,13 @@ def warn_unfinished(fit, settable):
     cut_short = run.history[0].cut_short and run.n_iter == 1
     if run.history[-1].improper or fit.misses_modes or cut_short:
         warn_where_called(fit.report.message, ConvergenceWarning)
+    elif run.end.by == "enough" and fit.remaining_before_orbits > _HOPELESS:
+        advice = _advice(run, settable, fit.mixture.components[0].family)
+        warn_where_called(
+            f"{run.end.message} The estimate is {fit.remaining_before_orbits:.2g} nats "
+            f"before orbits.{advice}",
+            ConvergenceWarning,
+        )
     elif fit.leaves_more_than(_MUCH) and fit.report.remaining_kl > _MUCH:
         report = fit.report
         advice = _advice(run, settable, fit.mixture.components[0].family)

@@ -8,13 +8,15 @@ from scipy import sparse
 
 from skboost.approximation import Mixture
 from skboost.expectation_propagation import (
+    Gaussians,
     MixedRows,
     SignedRows,
+    WideRows,
     laplace_mixture,
     scale_nodes,
     student_t_mixture,
 )
-from skboost.families import Component
+from skboost.families import MAX_FULL_DIM, Component
 from skboost.modes import Modes
 from skboost.proposals._density import DensityProposer
 from skboost.proposals._family import FamilyProposer
@@ -37,18 +39,28 @@ _LIGHTEST = 2e-3
 def propagates(target, family):
     """Whether a first mixture can be found by expectation propagation.
 
-    Two classes, a normal prior, full Gaussian components, and rows that fit.
+    Two classes, a prior that is a mixture of normal ones, full Gaussian components, and
+    rows that fit; or fewer rows than columns, and a scale that is learned.
     """
     if not (isinstance(target, GLMTarget) and isinstance(target.likelihood, Logistic)):
         return False
     prior = target.prior if target.scale_prior is None else target.prior.coef
-    return has_room(len(target.rows), target.dim, family) and type(prior) in _MIXTURES
+    size = len(target.rows), target.dim, family
+    wide = target.scale_prior is not None and is_wide(*size)
+    known = type(prior) in _MIXTURES and has_room(*size)
+    return known or (type(prior) is NormalPrior and wide)
 
 
 def has_room(n_rows, dim, family):
     """Whether rows fit, and components of a family are full Gaussians."""
     full = family.exact_expectations and family.full_covariance
     return n_rows * dim <= _MOST_ENTRIES and full
+
+
+def is_wide(n_rows, dim, family):
+    """Whether covariances have no room, but those of the rows' predictors have."""
+    many = n_rows * dim <= _MOST_ENTRIES and dim > MAX_FULL_DIM >= n_rows
+    return family.exact_expectations and family.low_rank and many
 
 
 # Priors that are mixtures of normal ones, which are a mixture of one.
@@ -67,10 +79,11 @@ def signed_rows(target):
         X = np.column_stack([X, np.ones(len(X))])
     X = X * np.where(y > 0, 1.0, -1.0)[:, None]
     prior = target.prior if target.scale_prior is None else target.prior.coef
-    mixture = _MIXTURES[type(prior)]
-    if mixture is None:
-        return SignedRows(X, target.temperature * weight)
-    return MixedRows(X, target.temperature * weight, mixture(prior))
+    mixture, weight = _MIXTURES[type(prior)], target.temperature * weight
+    if mixture is not None:
+        return MixedRows(X, weight, mixture(prior))
+    narrow = target.dim <= MAX_FULL_DIM
+    return SignedRows(X, weight) if narrow else WideRows(X, weight)
 
 
 def _arrays(table):
@@ -81,7 +94,10 @@ def _arrays(table):
 
 
 def _components(family, gaussians):
-    moments = zip(gaussians.means, map(_proper, gaussians.covariances), strict=True)
+    covariances = gaussians.covariances
+    if covariances.ndim == 3:
+        covariances = map(_proper, covariances)
+    moments = zip(gaussians.means, covariances, strict=True)
     return tuple(Component(family, family.from_moments(*pair)) for pair in moments)
 
 
@@ -122,11 +138,24 @@ class EvidenceProposer(FamilyProposer):
     weights by them cut large scales.
     """
 
-    complete = (
-        "Converged: there is a component for every scale that has mass, weighted by "
-        'its evidence. A number for tol in place of "auto" asks for more components '
-        "where their shape misses something."
-    )
+    def complete_with(self, nodes, weights):
+        """That there is a component for every scale, and what is known of it."""
+        bounded = np.array([node.bounded for node in nodes]) @ weights
+        told = [
+            "Converged: there is a component for every scale that has mass, weighted "
+            "by its evidence.",
+            f"For {bounded:.0%} of the probability of scales expectation propagation "
+            "did not converge: there the component is the variational one, and its "
+            "bound stands for the evidence."
+            if bounded > _LIGHTEST
+            else "",
+            "Of so many parameters components have the variances, and no correlations."
+            if self.family.low_rank
+            else "",
+            'A number for tol in place of "auto" asks for more components where their '
+            "shape misses something.",
+        ]
+        return " ".join(filter(None, told))
 
     def initial(self, target, settings):
         """The mixture over scales, and `ScaleNode`s of components in place of modes."""
@@ -140,7 +169,8 @@ class EvidenceProposer(FamilyProposer):
         share /= share.sum()
         nodes, components, weights = [], (), []
         for kind, part in enumerate(parts):
-            nodes += [ScaleNode(float(log_s), kind) for log_s in part.log_s]
+            values = zip(part.log_s, part.sites.bounded, strict=True)
+            nodes += [ScaleNode(float(s), kind, bool(low)) for s, low in values]
             components += _components(self.family, part.gaussians)
             light = np.minimum(part.weights, share[kind]) < _LIGHTEST
             weights.append(np.where(light, 0.0, share[kind] * part.weights))
@@ -158,18 +188,21 @@ def _over_scales(rows, target, root, near):
     """
     factor, own = target.scale_prior.factor, target.scale
     shared = np.resize(target.scale_prior.shared, len(own))
-    turn = np.diag(own)
+    turn = None
     if root is not None:
+        turn = np.diag(own)
         turn[np.ix_(shared, shared)] = own[shared][:, None] * root
     nodes = scale_nodes(
-        replace(rows, X=rows.X @ turn if root is not None else rows.X * own),
+        replace(rows, X=rows.X * own if turn is None else rows.X @ turn),
         lambda log_s: np.where(shared, np.exp(2.0 * log_s)[:, None], 1.0),
         lambda log_s: factor.value_and_score(log_s)[0],
         np.log(factor.scale),
         near,
     )
-    means, covariances = nodes.gaussians.means, nodes.gaussians.covariances
-    gaussians = nodes.gaussians._replace(
-        means=means @ turn.T, covariances=turn @ covariances @ turn.T
-    )
-    return nodes._replace(gaussians=gaussians)
+    log_evidence, means, covariances = nodes.gaussians
+    if turn is None:
+        squares = own**2 if rows.marginal else np.outer(own, own)
+        back = means * own, covariances * squares
+    else:
+        back = means @ turn.T, turn @ covariances @ turn.T
+    return nodes._replace(gaussians=Gaussians(log_evidence, *back))

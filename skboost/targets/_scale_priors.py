@@ -115,10 +115,14 @@ class HalfTPrior(ScalePrior):
 
 
 class ScaleNode(NamedTuple):
-    """A value of a common scale, and which covariance the coefficients have there."""
+    """A value of a common scale, and which covariance the coefficients have there.
+
+    Its evidence may be a lower bound, for want of a better one.
+    """
 
     log_s: float
     kind: int = 0
+    bounded: bool = False
 
 
 class CommonScale(Prior):

@@ -18,9 +18,12 @@ def fit(ended_by="max_iter", remaining=9.0, family=FullGaussian, n_iter=3, **mor
     component = SimpleNamespace(family=family())
     return SimpleNamespace(
         run=SimpleNamespace(
-            end=SimpleNamespace(by=ended_by), history=[info, last], n_iter=n_iter
+            end=SimpleNamespace(by=ended_by, message="Ended."),
+            history=[info, last],
+            n_iter=n_iter,
         ),
         misses_modes=more.get("misses_modes", False),
+        remaining_before_orbits=more.get("before", 9.0),
         leaves_more_than=lambda nats: more.get("before", 9.0) > nats,
         report=SimpleNamespace(remaining_kl=remaining, message="Ended."),
         mixture=SimpleNamespace(components=[component]),
@@ -61,6 +64,11 @@ def test_stopping_early_is_normal_where_little_remains():
     assert not said(fit(remaining=0.4), ())
     assert not said(fit(before=0.4), ())
     assert said(fit(remaining=0.6), ())
+
+
+def test_where_orbits_could_not_help_no_report_is_computed():
+    (message,) = said(fit("enough", before=80.0, remaining=None), ())
+    assert message.startswith("Ended. The estimate is 80 nats before orbits.")
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import log_expit
 from sklearn.datasets import load_breast_cancer
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import log_loss
 from sklearn.preprocessing import scale
 
@@ -156,6 +157,26 @@ def test_weights_are_repetition_and_blocks_are_rows():
     blocks = BoostedBayesianLogisticRegression(**SETTINGS)
     blocks.fit(RowBlocks(lambda: iter(halves)))
     assert blocks.coef_ == pytest.approx(fitted().coef_, rel=1e-6)
+
+
+def test_a_fit_says_where_bounds_stand_for_evidence():
+    wide = fitted(X, X[:, 0] > 0, prior_scale=HalfTPrior(scale=1e5))
+    assert "% of the probability of scales expectation propagation" in wide.message_
+    assert "did not converge" not in fitted(CANCER, BENIGN).message_
+
+
+def test_hundreds_of_columns_have_their_means_and_variances():
+    rng = np.random.default_rng(3)
+    rows = rng.standard_normal((40, 320))
+    y = (rows[:, :4].sum(axis=1) > rng.logistic(size=40)).astype(int)
+    with pytest.warns(ConvergenceWarning, match="and no correlations"):
+        wide = fitted(rows, y)
+    # Those of full components, which have room for fewer columns.
+    full = fitted(rows, y, family="gaussian-full", prior="normal")
+    assert wide.coef_ == pytest.approx(full.coef_, abs=1e-6)
+    assert wide.posterior_.n_components == full.posterior_.n_components
+    assert wide.posterior_.std() == pytest.approx(full.posterior_.std(), rel=1e-6)
+    assert wide.prior_scale_ == pytest.approx(full.prior_scale_, rel=0.2)
 
 
 @pytest.mark.parametrize("scale", [1.0, "learn"])
