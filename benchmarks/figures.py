@@ -56,10 +56,10 @@ def few_rows():
     """Loss less that of the usual rival, a dot for every data set and size."""
     from to_rst import KINDS
 
-    figure, grid = plt.subplots(1, 2, figsize=(8.4, 4.6))
+    figure, grid = plt.subplots(1, 2, figsize=(8.4, 6.4))
     usual = {"log loss": "LRCV", "regression": "BayesianRidge"}
-    shown = {"fixed": ORANGE, "learn": BLUE}
-    labels = {"fixed": "fixed scale", "learn": "learned scale"}
+    shown = {"fixed": ORANGE, "default": BLUE}
+    labels = {"fixed": "fixed scale", "default": "default"}
     for axes, table in zip(grid, KINDS, strict=True):
         rows = [
             row
