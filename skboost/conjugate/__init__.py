@@ -30,9 +30,8 @@ from skboost.conjugate.factorization._model import (
 from skboost.conjugate.factorization._target import SIDES, FactorFamily, FactorTarget
 from skboost.conjugate.gaussian_mixture._ascent import (
     INITS,
-    LABELS,
+    STARTS,
     aligned,
-    annealed,
     coordinate_ascent,
     responsibilities_of,
     split_and_merge,

@@ -33,7 +33,7 @@ def learns_tie(estimator, settings):
 
 def with_learned_prior(estimator, settings, X, weight):
     """Settings of a model at the expected hyperparameters of the best explanation of
-    the rows, under the usual degrees of freedom.
+    the rows, under the usual degrees of freedom, and its natural parameters.
     """
     # Draws are the same for all seeds, and rows in an order that does not depend on
     # where their origin is: the prior is a function of the rows.
@@ -48,4 +48,5 @@ def with_learned_prior(estimator, settings, X, weight):
     prior = SharedPrior.of(settings, tie, settings["dof"])
     target = ConjugateTarget(model, model.rows(X), weight, shared=prior)
     best, *_ = explanations(target, "kmeans", 0, _STARTS)
-    return best.prior.model().settings | {"reg_covar": float(estimator.reg_covar)}
+    reg_covar = {"reg_covar": float(estimator.reg_covar)}
+    return best.prior.model().settings | reg_covar, best.natural

@@ -3,19 +3,20 @@
 import numpy as np
 
 from skboost._math import responsibilities
-from skboost.conjugate import LABELS, log_parts
+from skboost.conjugate import ConjugateTarget, log_parts, start
 from skboost.mixture._priors import check_definite, given
 
 
-def start_of(estimator, model, rows, weight, rng):
-    """Natural parameters that a run of `SVIGaussianMixture` begins with."""
-    make = STARTS[estimator.init_params]
+def start_of(estimator, model, rows, weight, known, rng):
+    """Natural parameters that a run of `SVIGaussianMixture` begins with; known ones are
+    taken off their list.
+    """
+    if known:
+        return known.pop()
     # In an order that does not depend on where the origin of the data is.
     order = np.lexsort(rows.values.T[::-1])
-    values = rows.values[order]
-    resp = np.empty((len(values), model.n_components))
-    resp[order] = make(values, weight[order], model.n_components, rng)
-    natural = model.start(rows, resp * weight[:, None])
+    ordered = ConjugateTarget(model, rows[order], weight[order])
+    natural = start(ordered, estimator.init_params, rng)
     return started(estimator, model, rows, weight, natural)
 
 
@@ -57,50 +58,3 @@ def started(estimator, model, rows, weight, natural):
             "precisions on the scale of X."
         )
     return model.start(rows, resp * weight[:, None])
-
-
-def kmeans(values, weight, n_components, rng):
-    """Each row belongs to its k-means cluster."""
-    n_clusters = min(n_components, len(values))
-    return np.eye(n_components)[LABELS["kmeans"](values, weight, n_clusters, rng)]
-
-
-def random(values, weight, n_components, rng):
-    """Uniform numbers, normalised over the clusters."""
-    resp = rng.random((len(values), n_components))
-    return resp / resp.sum(axis=1, keepdims=True)
-
-
-def random_from_data(values, weight, n_components, rng):
-    """Each cluster holds one row of its own, drawn at random by weight."""
-    n_clusters = min(n_components, len(values))
-    share = weight / weight.sum()
-    index = rng.choice(len(values), n_clusters, replace=False, p=share)
-    return _one_each(index, len(values), n_components)
-
-
-def plusplus(values, weight, n_components, rng):
-    """Each cluster holds one row, drawn by k-means++."""
-    from sklearn.cluster import kmeans_plusplus
-
-    n_clusters = min(n_components, len(values))
-    seed = int(rng.integers(2**31))
-    _, index = kmeans_plusplus(
-        values, n_clusters, sample_weight=weight, random_state=seed
-    )
-    return _one_each(index, len(values), n_components)
-
-
-STARTS = {
-    "kmeans": kmeans,
-    "k-means++": plusplus,
-    "random": random,
-    "random_from_data": random_from_data,
-}
-
-
-def _one_each(rows, n_rows, n_components):
-    """Each of the rows in a cluster of its own, the others in none."""
-    resp = np.zeros((n_rows, n_components))
-    resp[rows, np.arange(len(rows))] = 1.0
-    return resp

@@ -31,7 +31,7 @@ from skboost.mixture._rows import (
     weighted_rows,
 )
 from skboost.mixture._shared import with_learned_prior
-from skboost.mixture._starts import start_of
+from skboost.mixture._starts import any_given, start_of
 from skboost.svi import SVILimits, SVIState
 
 
@@ -114,7 +114,8 @@ class SVIGaussianMixture(BayesianMixture, SVIEstimator):
         Power of the likelihood in (0, 1]; 1 is Bayes (Alquier 2019, Algorithm 1).
     init_params : {"kmeans", "k-means++", "random", "random_from_data"}, \
             default="kmeans"
-        How the first responsibilities are made.
+        How the first responsibilities are made. With "kmeans" the first run begins
+        with the optimum from which the shared prior was learned, where one is.
     weights_init, means_init, precisions_init : array-like, default=None
         Where runs start, in the shapes of `weights_`, `means_` and `precisions_`: the
         mixture with these values assigns the rows; what is None comes from
@@ -321,10 +322,10 @@ class SVIGaussianMixture(BayesianMixture, SVIEstimator):
             previous = self._previous
             seed = root_seed(self.random_state) if previous is None else self._seed
             rows = self._source(MixtureRows(seed=seed), X, None, sample_weight)
-            model = self._model(rows)
+            model, known = self._model(rows)
             self._seed = seed
             return self._run_all(
-                self._engines_of(model, rows),
+                self._engines_of(model, rows, known),
                 SVILimits(self.max_iter, self.tol, self.max_time),
                 callback_data(X, y, sample_weight),
                 self._attributes(model),
@@ -380,30 +381,32 @@ class SVIGaussianMixture(BayesianMixture, SVIEstimator):
         return reader.source(self, *arrays)
 
     def _model(self, rows):
-        """The model of a new fit, or that of the fit that goes on."""
+        """The model of a new fit, or that of the fit that goes on, and known starts."""
         if self._previous is not None:
             self._check_goes_on("warm_start=True", "Set warm_start=False.")
-            return self._predictive.model
+            return self._predictive.model, []
         warn_of_few_rows(self.n_components, len(rows))
         moments, start = rows.summary.moments(rows), rows.summary.start(rows)
         return self._learned_model(moments, *start)
 
     def _learned_model(self, moments, X, weight):
-        """The model of rows, with what clusters share learned from them."""
-        settings = mixture_settings(self, moments)
+        """The model of rows, with what clusters share learned from them, and starts."""
+        settings, known = mixture_settings(self, moments), []
         if shares(self):
-            settings = with_learned_prior(self, settings, X, weight)
-        return GaussianMixtureModel(**settings)
+            settings, natural = with_learned_prior(self, settings, X, weight)
+            usual = self.init_params == "kmeans" and not any_given(self)
+            known = [natural] if usual else []
+        return GaussianMixtureModel(**settings), known
 
     def _attributes(self, model):
         return partial(natural_attributes, model, self.weight_concentration_prior_type)
 
-    def _engines_of(self, model, rows):
-        """One for each run."""
+    def _engines_of(self, model, rows, known):
+        """One for each run, the first from a known start."""
         values, weight = rows.summary.start(rows)
         at_hand = model.rows(values)
         make = rows.summary.engine(model, rows, at_hand, self)
-        start = partial(start_of, self, model, at_hand, weight)
+        start = partial(start_of, self, model, at_hand, weight, known)
         return self._engines(make, start, len(rows), "robbins-monro")
 
     def _check_goes_on(self, what, advice):
@@ -439,9 +442,9 @@ class SVIGaussianMixture(BayesianMixture, SVIEstimator):
                 UserWarning,
             )
         self._seed = root_seed(self.random_state)
-        model = self._learned_model(moments(X, weight), X, weight)
+        model, known = self._learned_model(moments(X, weight), X, weight)
         rows, rng = model.rows(X), generator(self._seed, START, 0)
-        natural = start_of(self, model, rows, weight, rng)
+        natural = start_of(self, model, rows, weight, known, rng)
         evidence = model.expect(natural, rows, weight).evidence
         elbo = model.elbo(natural, evidence)
         return model, SVIState(natural, float(weight.sum()), 1, elbo=elbo)

@@ -10,15 +10,12 @@ from skboost._parallel import chunked_map
 from skboost._random import SEARCH, generator
 from skboost.approximation import Mixture, finite
 from skboost.conjugate import (
-    INITS,
     DrawStream,
     aligned,
-    annealed,
     coordinate_ascent,
     explanations,
     responsibilities_of,
     split_and_merge,
-    start,
     with_louis_widths,
 )
 from skboost.families import Component
@@ -29,6 +26,8 @@ from skboost.proposals._base import Proposer
 # Share of a limited time after which the first search ends: drawing from what it found
 # and the report need the rest.
 _SEARCH_SHARE = 0.5
+# Draws that rank proposals.
+_N_RANK = 96
 # Nats below the best bound at which an optimum has no mass that matters.
 _HOPELESS = 10.0
 
@@ -84,24 +83,18 @@ class ConjugateProposer(Proposer):
         ]
         run = partial(_run, context, settings)
         runs = list(range(2 * settings.n_restarts))
-        known = [_bound(target, mode) for mode in context.mode_candidates]
+        candidates = [target.family.natural(m.params) for m in context.mode_candidates]
+        known = [_ascended(target, own, 1).bound for own in candidates]
         for mode in _worth_a_look(chunked_map(run, runs, settings.n_jobs), known):
             natural = aligned(target, mode.natural, _bases(context)[0])
             found += _all_widths(target, natural)
-        values = partial(_gains, context, START_WEIGHTS, rng)
-        return _best(found, values, max(settings.n_restarts, 2))
+        gains = joint_gains(context, found, DrawStream(_N_RANK, rng), START_WEIGHTS)
+        return found[int(gains.max(axis=1).argmax())]
 
 
-def _ascended(target, natural, budget=None, n_iter=30):
+def _ascended(target, natural, n_iter=30):
     """Where rounds of coordinate ascent end; a round has to gain a thousandth."""
-    return coordinate_ascent(target, natural, n_iter, 1e-3, budget)
-
-
-def _best(found, values, n_best):
-    """Of all that was found the best: by a few draws, then the first by many."""
-    first = np.argsort(-values(found, 48), kind="stable")[:n_best]
-    again = values([found[k] for k in first], 256)
-    return found[first[int(np.argmax(again))]]
+    return coordinate_ascent(target, natural, n_iter, 1e-3)
 
 
 def _member(target, natural):
@@ -114,12 +107,6 @@ def _all_widths(target, natural):
         _member(target, with_louis_widths(target, natural, power))
         for power in (0.0, 0.5, 1.0, 1.5)
     ]
-
-
-def _gains(context, weights, rng, found, n):
-    """Gain in ELBO of every distribution at its best weight, nats."""
-    gains = joint_gains(context, found, DrawStream(n, rng), weights)
-    return gains.max(axis=1)
 
 
 def _bases(context):
@@ -155,12 +142,6 @@ def _at_draws(context, rng, n=4):
     return found
 
 
-def _bound(target, component):
-    """The bound of coordinate ascent at a component."""
-    natural = target.family.natural(component.params)
-    return coordinate_ascent(target, natural, 1, 0.0).bound
-
-
 def _worth_a_look(modes, known):
     """Distinct modes that are not known and whose mass can matter beside the best."""
     found, known = [], list(known)
@@ -174,19 +155,7 @@ def _worth_a_look(modes, known):
 
 
 def _run(context, settings, i):
-    """End of a run of coordinate ascent from a new place."""
-    target = context.target
+    """End of a run of coordinate ascent after clusters were cut and joined."""
+    target, bases = context.target, _bases(context)
     rng = generator(settings.seed, context.iteration, SEARCH, i)
-    bases = _bases(context)
-    base = bases[i % len(bases)]
-    place = _PLACES[i % len(_PLACES)]
-    return _ascended(target, place(target, base, rng))
-
-
-def _elsewhere(target, base, rng):
-    natural = start(target, INITS[int(rng.integers(len(INITS)))], rng, scaled=True)
-    return annealed(target, natural, rng)
-
-
-# Where runs begin: cut and joined clusters, noise around a component, elsewhere.
-_PLACES = (split_and_merge, annealed, _elsewhere)
+    return _ascended(target, split_and_merge(target, bases[i % len(bases)], rng))

@@ -10,8 +10,8 @@ from numpy.testing import assert_allclose
 from sklearn.datasets import load_iris
 from sklearn.mixture import BayesianGaussianMixture, GaussianMixture
 
+from skboost.conjugate import STARTS
 from skboost.mixture import SVIGaussianMixture
-from skboost.mixture._starts import STARTS
 
 TYPES = ["full", "tied", "diag", "spherical"]
 PRIORS = ["dirichlet_distribution", "dirichlet_process"]

@@ -6,11 +6,9 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from skboost._math import responsibilities
-from skboost.conjugate._natural import Optimum, fading_noise
+from skboost.conjugate._natural import Optimum
 from skboost.conjugate.gaussian_mixture._family import log_parts
 
-# Iterations in which the noise of an annealed run fades out.
-_N_NOISY = 25
 # Least share of the information about an assignment that a width allows for.
 _LEAST_SHARE = 1e-3
 _EPSILON = np.finfo(float).eps
@@ -80,14 +78,6 @@ def _on_leaves(func, *trees):
     return func(*trees)
 
 
-def annealed(target, natural, rng, budget=None):
-    """Coordinate ascent under noise that fades out."""
-    for noise in fading_noise(_N_NOISY, len(target.weight), rng, budget):
-        expected = target.expect(natural, noise)
-        natural = target.model.updated(natural, expected.statistics[0])
-    return natural
-
-
 # --- starts
 
 
@@ -116,24 +106,32 @@ def _nearest(values, centers):
     return np.argmin(squares, axis=0)
 
 
-# Rows to labels; "random" gives responsibilities without labels.
-LABELS = {"kmeans": _by_k_means, "k-means++": _by_seeds, "random_from_data": _by_rows}
-INITS = ("kmeans", "k-means++", "random", "random_from_data")
+def _at_random(values, weight, n, rng):
+    resp = rng.random((len(values), n)) + _EPSILON
+    return resp / resp.sum(axis=1, keepdims=True)
+
+
+# Rows to labels, or to responsibilities.
+STARTS = {
+    "kmeans": _by_k_means,
+    "k-means++": _by_seeds,
+    "random": _at_random,
+    "random_from_data": _by_rows,
+}
+INITS = tuple(STARTS)
 
 
 def start(target, init, rng, scaled=False):
     """Natural parameters after one step from responsibilities that `init` makes."""
     values, n_components = target.rows.values, target.model.n_components
-    if init == "random":
-        resp = rng.random((len(values), n_components)) + _EPSILON
-        resp /= resp.sum(axis=1, keepdims=True)
-        return target.model.start(target.rows, resp * target.weight[:, None])
     if scaled:
         spread = values.std(axis=0)
         values = values / np.where(spread > 0, spread, 1.0)
     # Fewer rows than clusters leave the last clusters empty.
-    labels = LABELS[init](values, target.weight, min(n_components, len(values)), rng)
-    resp = np.eye(n_components)[labels]
+    resp = STARTS[init](values, target.weight, min(n_components, len(values)), rng)
+    if resp.ndim == 1:
+        resp = np.eye(n_components)[resp]
+    resp = np.pad(resp, ((0, 0), (0, n_components - resp.shape[1])))
     return target.model.start(target.rows, resp * target.weight[:, None])
 
 

@@ -118,11 +118,6 @@ class ConjugateTarget(SharedWithWorkers, Target):
         """What clusters may have in common: a run for each possibility."""
         return self.prior if self.shared is None else self.shared
 
-    def expect(self, natural, noise=1.0):
-        """Expected statistics and evidence of the rows, their weights times `noise`."""
-        self.ledger.spend()
-        return self.model.expect(natural, self.rows, noise * self.weight)
-
     def log_density(self, theta, strict=False):
         """Log joint of draws (n, dim), shape (n,), nats."""
         self.ledger.spend(len(theta))
