@@ -8,6 +8,7 @@ from scipy.stats import laplace, norm, t
 
 from skboost.expectation_propagation import (
     MixedRows,
+    SignedRows,
     laplace_mixture,
     scale_nodes,
     student_t_mixture,
@@ -104,3 +105,15 @@ def test_scales_are_weighted_by_evidence_where_sweeps_do_not_settle_by_a_bound()
     assert nodes.weights.sum() == pytest.approx(1.0)
     assert np.isfinite(nodes.gaussians.means).all()
     assert np.isfinite(nodes.log_evidence)
+
+
+def test_the_evidence_is_averaged_over_the_scale():
+    rows = SignedRows(ROWS[:, :1], np.ones(25))
+    nodes = scale_nodes(
+        rows, lambda log_s: np.exp(2 * log_s)[:, None], norm.logpdf, 0.0
+    )
+    log_s, z = np.linspace(-6, 6, 121), np.linspace(-7, 7, 141)
+    theta = np.exp(log_s)[:, None] * z
+    likelihood = np.exp(log_expit(ROWS[:, 0] * theta[..., None]).sum(axis=-1))
+    expected = norm.pdf(log_s) @ (likelihood @ norm.pdf(z)) * 0.1**2
+    assert nodes.log_evidence == pytest.approx(np.log(expected), abs=0.01)
