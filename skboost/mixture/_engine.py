@@ -52,7 +52,7 @@ def engine_of(estimator, found, target, params, starts, seed, n_jobs):
     if params["tol"] == "auto":
         # A posterior of many rows is nearly a product: few draws judge it.
         entries = len(target.weight) * target.model.n_components
-        n = int(np.clip(_MOST_ENTRIES / entries, 128, 512))
+        n = int(np.clip(_MOST_ENTRIES / entries, 128, 256))
         few = {"n_draws": min(128, settings.n_draws), "n_fresh": n}
         engine, settings = Explaining, replace(settings, allowed_kl=0.0, **few)
     init, first = params["init_params"], None

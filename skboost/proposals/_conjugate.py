@@ -76,11 +76,7 @@ class ConjugateProposer(Proposer):
         """The distribution found that gains most beside the mixture so far."""
         t, seed = context.iteration, settings.seed
         rng = generator(seed, t, SEARCH)
-        found = [
-            *context.mode_candidates,
-            *_other_widths(context, rng),
-            *_at_draws(context, rng),
-        ]
+        found = [*context.mode_candidates, *_at_draws(context, rng)]
         run = partial(_run, context, settings)
         runs = list(range(2 * settings.n_restarts))
         candidates = [target.family.natural(m.params) for m in context.mode_candidates]
@@ -114,17 +110,6 @@ def _bases(context):
     mixture, family = context.mixture, context.target.family
     heavy = np.argsort(-mixture.weights, kind="stable")[:3]
     return [family.natural(mixture.components[k].params) for k in heavy]
-
-
-def _other_widths(context, rng, n=4):
-    target, bases = context.target, _bases(context)
-    found = []
-    for i in range(n):
-        power = rng.uniform(0.0, 2.0)
-        factor = np.exp(0.3 * rng.standard_normal(target.model.n_components))
-        natural = with_louis_widths(target, bases[i % len(bases)], power, factor=factor)
-        found.append(_member(target, natural))
-    return found
 
 
 def _at_draws(context, rng, n=4):

@@ -19,13 +19,14 @@ def coordinate_ascent(target, natural, max_iter, tol, budget=None, prior=None):
     gains less than `tol` nats.
     """
     prior, bound = target.prior if prior is None else prior, -np.inf
-    for _ in range(max_iter):
+    for left in reversed(range(max_iter)):
         prior = prior.updated(natural)
         model = prior.model()
         target.ledger.spend()
         expected = model.expect(natural, target.rows, target.weight)
         before, bound = bound, prior.elbo(model, natural, expected.evidence)
-        if bound - before < tol or (budget is not None and budget.cuts()):
+        over = budget is not None and budget.cuts()
+        if not left or bound - before < tol or over:
             break
         natural = model.updated(natural, expected.statistics[0])
     return Optimum(natural, bound, prior)
@@ -170,7 +171,7 @@ def responsibilities_of(target, theta):
     return responsibilities(joint)[0]
 
 
-def with_louis_widths(target, natural, power, prior=None, factor=1.0, resp=None):
+def with_louis_widths(target, natural, power, prior=None, resp=None):
     """The same clusters widened by a power of Louis' formula; 0 leaves them."""
     # Coordinate ascent takes the assignments for independent of the parameters and
     # ends too narrow. What a row says about a cluster, its assignment unknown, is less:
@@ -188,12 +189,12 @@ def with_louis_widths(target, natural, power, prior=None, factor=1.0, resp=None)
     prior_variance = total - (count**2).sum() / total
     resolved = 1.0 - unresolved / max(prior_variance, _EPSILON)
     resolved = np.clip(resolved, _LEAST_SHARE, 1.0)
-    counted = resp * weight[:, None] * (factor * share**power)
+    counted = resp * weight[:, None] * share**power
     statistics = model.statistics(
         target.rows, counted, model.clusters.gaussians(natural)
     )
     wide = model.updated(natural, statistics)
-    counts = model.temperature * resolved**power * np.mean(factor) * count
+    counts = model.temperature * resolved**power * count
     wide["weights"] = model.weights.target(natural, {"count": counts})
     return wide
 
