@@ -14,7 +14,7 @@ from skboost.conjugate import (
 _MOST_ROWS = 4096
 # Every row stands for a cloud of this share of a feature's variance: tied values would
 # draw the scale to zero.
-_FLOOR = 1e-6
+_FLOOR = 1e-7
 _STARTS = 8
 
 
