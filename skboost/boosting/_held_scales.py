@@ -90,6 +90,14 @@ class Blocks:
         return found
 
 
+def _blocks(mixture, nodes):
+    """A `Block` for every scale, whose components stand one after the other."""
+    for node in dict.fromkeys(nodes):
+        here = np.array([one == node for one in nodes])
+        weight = mixture.weights[here].sum()
+        yield Block(node, float(weight), mixture.keep(here))
+
+
 @dataclass(frozen=True)
 class HeldScales:
     """An engine that boosts at every scale apart, by the engine for a known one."""
@@ -115,10 +123,7 @@ class HeldScales:
 
     def _first(self, target, began):
         mixture, nodes = self.proposer.initial(target, self.settings)
-        parts = zip(nodes, mixture.weights, mixture.components, strict=True)
-        iterate = Blocks(
-            tuple(Block(node, float(w), Mixture.single(c)) for node, w, c in parts)
-        )
+        iterate = Blocks(tuple(_blocks(mixture, nodes)))
         n = min(self.settings.n_fresh, _N_FIRST)
         state = self._state(target, iterate, 0, n)
         heaviest = mixture.components[int(mixture.weights.argmax())]

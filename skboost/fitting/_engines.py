@@ -16,7 +16,9 @@ from skboost.proposals import (
     CommonScaleProposer,
     DensityProposer,
     EvidenceProposer,
+    NormalNoiseProposer,
     PropagatedProposer,
+    has_normal_noise,
     has_room,
     propagates,
 )
@@ -104,13 +106,15 @@ def _is_usual(objective):
 def _engine_of(target, parts, combination, settings, x0_scale):
     """The engine that begins as the target allows."""
     family, objective, *_ = parts
-    closed = _is_usual(objective) and propagates(target, family)
-    learns_scale = target.scale_prior is not None
-    if learns_scale and closed:
+    usual, learns_scale = _is_usual(objective), target.scale_prior is not None
+    closed = usual and propagates(target, family)
+    normal = usual and has_normal_noise(target, family)
+    if learns_scale and (closed or normal):
         exact = _is_exact(objective, target.at_common_scale(1.0), family)
         within = replace(settings, exact=exact, allowed_kl=None)
         engine = Boosting(DensityProposer(*parts), combination, within)
-        return HeldScales(engine, EvidenceProposer(*parts), settings)
+        proposer = (NormalNoiseProposer if normal else EvidenceProposer)(*parts)
+        return HeldScales(engine, proposer, settings)
     if learns_scale:
         proposer = CommonScaleProposer(*parts)
     elif closed and settings.refine:

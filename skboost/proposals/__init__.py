@@ -14,6 +14,7 @@ from skboost.proposals._greedy import (
     skew_direction,
     split_component,
 )
+from skboost.proposals._normal_noise import NormalNoiseProposer, has_normal_noise
 from skboost.proposals._propagated import (
     EvidenceProposer,
     PropagatedProposer,

@@ -80,6 +80,11 @@ class WithNoiseScale(Prior):
         coef, inner = self.coef.given(scale[:-1], s)
         return WithNoiseScale(coef, self.noise_scale), np.append(inner, scale[-1])
 
+    def log_density_given(self, theta, scale, node):
+        """See `CommonScale.log_density_given`."""
+        coef = self.coef.log_density_given(theta[:, :-1], scale[:-1], node)
+        return coef + self.noise_scale.value_and_score(theta[:, -1])[0]
+
     def value_and_score(self, theta, scale):
         value, score = self.coef.value_and_score(theta[:, :-1], scale[:-1])
         more, slope = self.noise_scale.value_and_score(theta[:, -1])

@@ -53,18 +53,22 @@ def weighted(mass, values):
 # --- against brute force
 
 
-def dense_quadrature(X, y, log_s, level):
+def dense_quadrature(X, y, log_s, level, fit_intercept=True, temperature=1.0):
     """Probabilities of a grid of scale and noise; coefficients and their squares."""
     n, spread = len(y), y.std()
     unit = spread / X.std(axis=0)
     intercept = np.linalg.norm([10 * spread, y.mean(), *(unit * X.mean(axis=0))])
-    A = np.column_stack([X, np.ones(n)])
+    A = np.column_stack([X, np.ones(n)]) if fit_intercept else X
     log_joint = HalfTPrior(scale=1.5).value_and_score(log_s)[0]
     log_joint += NoiseScalePrior(1.0, 1e-2 * spread).value_and_score(level)[0]
     coef, square = np.empty((2, *log_s.shape, A.shape[1]))
     for k in np.ndindex(log_s.shape):
-        S = np.diag(np.append(np.exp(log_s[k]) * unit, intercept) ** 2)
-        total = A @ S @ A.T + np.exp(2 * level[k]) * np.eye(n)
+        scales = np.append(np.exp(log_s[k]) * unit, intercept)[: A.shape[1]]
+        S, noise = np.diag(scales**2), np.exp(2 * level[k])
+        total = A @ S @ A.T + noise / temperature * np.eye(n)
+        # A power of a normal density is one of a larger variance, and a factor.
+        log_joint[k] += 0.5 * n * np.log(2 * np.pi * noise / temperature)
+        log_joint[k] -= 0.5 * temperature * n * np.log(2 * np.pi * noise)
         log_joint[k] += multivariate_normal(np.zeros(n), total).logpdf(y)
         gain = np.linalg.solve(total, A @ S).T
         coef[k] = gain @ y
@@ -82,12 +86,34 @@ def test_linear_regression_is_near_dense_quadrature_over_scale_and_noise():
     std = np.sqrt(np.tensordot(mass, square, 2) - mean**2)
     found = model.posterior_
     assert np.abs(found.mean()[:4] - mean) == pytest.approx(0, abs=0.06 * std.max())
-    # Given the scale one Gaussian is somewhat narrower than the posterior.
-    assert found.std()[:4] == pytest.approx(std, rel=0.1)
+    assert found.std()[:4] == pytest.approx(std, rel=0.05)
     scale, spread = weighted(mass, np.exp(log_s))
     assert model.prior_scale_ == pytest.approx(scale, abs=0.1 * spread)
     ends = central_ends(mass.sum(axis=1), log_s[:, 0])
     assert model.prior_scale_interval() == pytest.approx(ends, rel=0.1)
+
+
+@pytest.mark.parametrize(("fit_intercept", "temperature"), [(1, 1.0), (1, 0.5), (0, 1)])
+def test_moments_of_every_scale_are_those_of_quadrature(fit_intercept, temperature):
+    X, y = data_for(BoostedBayesianLinearRegression, n=15, d=3)
+    if fit_intercept:
+        X, y = X + [2.0, 0.0, -3.0], y + 20.0
+    chosen = {"fit_intercept": bool(fit_intercept), "temperature": temperature}
+    model = BoostedBayesianLinearRegression(**QUICK | chosen).fit(X, y)
+    low, high = np.log(y.std()) + [-2.0, 2.0]
+    log_s, level = np.mgrid[-8:4:30j, low:high:40j]
+    mass, coef, square = dense_quadrature(X, y, log_s, level, **chosen)
+    mean = np.tensordot(mass, coef, 2)
+    std = np.sqrt(np.tensordot(mass, square - 2 * coef * mean + mean**2, 2))
+    found, n = model._fit.mixture, 3 + fit_intercept
+    assert np.all(np.abs(found.mean()[:n] - mean) < 0.03 * std)
+    assert np.sqrt(found.covariance().diagonal())[:n] == pytest.approx(std, rel=0.03)
+
+
+def test_a_known_noise_scale_leaves_nothing_at_any_scale_of_the_prior():
+    X, y = data_for(BoostedBayesianLinearRegression, n=15, d=3)
+    model = BoostedBayesianLinearRegression(**QUICK, noise_scale=0.8).fit(X, y)
+    assert model.remaining_kl_ == pytest.approx(0, abs=1e-6)
 
 
 @pytest.mark.parametrize("seed", [0, 1])

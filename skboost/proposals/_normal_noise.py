@@ -1,0 +1,264 @@
+"""First mixtures of regressions with normal noise, from sums over rows alone.
+
+Given the prior's common scale s and the noise scale, coefficients are Gaussian and the
+evidence is closed. In the coordinates in which one matrix is diagonal, every s costs a
+product (Bishop, Pattern Recognition and Machine Learning, 2006, section 3.5); noise
+scales are averaged over on a grid.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from itertools import compress
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from skboost._math import LOG_2PI, log_sum_exp
+from skboost.approximation import Mixture
+from skboost.families import Component
+from skboost.proposals._propagated import EvidenceProposer
+from skboost.targets import (
+    CommonScale,
+    GLMTarget,
+    KnownScale,
+    NoisyGLMTarget,
+    NormalNoise,
+    NormalPrior,
+    ScaleNode,
+)
+
+# Nats below the highest density down to which scales of the prior, and of the noise,
+# are looked at.
+_DROP, _DROP_NOISE = 6.0, 16.0
+# Nodes of ln s at least, and their largest distance; nodes of the log noise scale, and
+# how often these are placed anew.
+_LEAST, _SPACING = 8, 0.6
+_N_NOISE, _ROUNDS = 48, 8
+# Standard deviation of the log noise scale, times the root of the number of parameters,
+# up to which it is taken as a whole, and parts into which it is cut at most.
+_NARROW, _MOST_PARTS = 0.7, 10
+# Probability of a component below which it is left out.
+_LIGHTEST = 1e-3
+# Of the log noise scale from that of the responses, at first.
+_LOWEST, _HIGHEST = -9.0, 3.0
+
+
+def has_normal_noise(target, family):
+    """Whether evidence is closed: normal noise, and a normal prior with a scale."""
+    prior = target.scale_prior
+    if not isinstance(target, GLMTarget) or type(prior) is not CommonScale:
+        return False
+    known = target.likelihood
+    noise = known.noise if isinstance(known, KnownScale) else known
+    full = family.exact_expectations and family.full_covariance
+    return type(noise) is NormalNoise and type(prior.coef) is NormalPrior and full
+
+
+class Moments(NamedTuple):
+    """Sums over rows about the means of columns and responses, in units of the prior.
+
+    They are on the `axes` (dim, dim) on which products of columns are diagonal, with
+    the diagonal `size`. `mean` is that of the columns, zero without an intercept, as is
+    the `level` of the responses.
+    """
+
+    weight: float
+    axes: np.ndarray
+    size: np.ndarray
+    products: np.ndarray
+    square: float
+    mean: np.ndarray
+    level: float
+
+    @classmethod
+    def of(cls, target):
+        """Of the rows of a target: two passes, so that nothing cancels."""
+        rows, n = target.rows, target.rows.n_features
+        centre = np.zeros(n + 1)
+        weight, total = rows.sum(_totals, n, n + 1)
+        if target.intercept:
+            centre = total / weight
+        (found,) = rows.sum(partial(_products, centre), n, (n + 1) ** 2)
+        own = np.append(target.scale[:n], 1.0)
+        found = target.temperature * found * np.outer(own, own)
+        size, axes = np.linalg.eigh(found[:n, :n])
+        products, mean = found[:n, n] @ axes, (own * centre)[:n] @ axes
+        weight, square = target.temperature * weight, float(found[n, n])
+        size = np.maximum(size, 0.0)
+        return cls(weight, axes, size, products, square, mean, centre[n])
+
+
+def _joined(block):
+    X = block.X.toarray() if sparse.issparse(block.X) else block.X
+    weight = np.broadcast_to(block.weight, len(block))
+    return np.column_stack([X, block.y]), weight
+
+
+def _totals(block):
+    """Weight of rows, and weighted sums of columns and responses."""
+    table, weight = _joined(block)
+    return weight.sum(), weight @ table
+
+
+def _products(centre, block):
+    """Weighted products of columns and responses, less their means."""
+    table, weight = _joined(block)
+    away = table - centre
+    return (away.T @ (away * weight[:, None]),)
+
+
+class Posterior(NamedTuple):
+    """The Gaussians of coefficients at scales of the prior and of the noise.
+
+    `height` (n_scales, n_noise) is the log evidence. In units of the prior and on
+    `axes` coefficients have these means, and the covariances ``diag(variances)`` less
+    the outer products of `dents`, (n_scales, n_noise, dim) each.
+    """
+
+    height: np.ndarray
+    means: np.ndarray
+    variances: np.ndarray
+    dents: np.ndarray
+
+    @classmethod
+    def at(cls, log_s, level, sums, width):
+        """At values of ln s and of the log noise scale, (n,) each.
+
+        `width` is the scale of the intercept's prior, None where there is none. The
+        intercept is integrated out: it leaves a term of rank one.
+        """
+        noise, n = np.exp(2.0 * level)[:, None], len(sums.size)
+        shift, square = sums.products / noise, sums.square / noise[:, 0]
+        constant = -0.5 * sums.weight * (LOG_2PI + np.log(noise[:, 0]))
+        if width is not None:
+            spread = width**2 + noise / sums.weight
+            shift = shift + sums.mean * sums.level / spread
+            square = square + sums.level**2 / spread[:, 0]
+            constant += 0.5 * np.log(noise / sums.weight / spread)[:, 0]
+        precision = sums.size / noise + np.exp(-2.0 * log_s)[:, None, None]
+        volume = np.log(precision).sum(axis=-1) + 2.0 * n * log_s[:, None]
+        variances, dents = 1.0 / precision, np.zeros_like(precision)
+        means = variances * shift
+        if width is not None:
+            dents = variances * sums.mean
+            more = spread + (dents @ sums.mean)[..., None]
+            volume += np.log(more / spread)[..., 0]
+            dents /= np.sqrt(more)
+            means -= dents * (dents * shift).sum(axis=-1, keepdims=True)
+        fit = (means * shift).sum(axis=-1)
+        return cls(constant - 0.5 * (volume + square - fit), means, variances, dents)
+
+
+@dataclass(frozen=True)
+class NormalNoiseProposer(EvidenceProposer):
+    """Begins with Gaussians that have the posterior's moments at every scale.
+
+    Several where the noise scale is so uncertain that one Gaussian would not do.
+    """
+
+    def initial(self, target, settings):
+        """See `EvidenceProposer.initial`."""
+        target.ledger.spend()
+        sums, prior = Moments.of(target), target.scale_prior
+        width = target.scale[len(sums.mean)] if target.intercept else None
+        levels, log_noise = _noise_levels(target, sums, width)
+        found = Posterior.at(prior.log_s, levels, sums, width)
+        height = prior.log_mass + log_sum_exp(found.height + log_noise)
+        inside = prior.log_s[height > height.max() - _DROP]
+        low, high = inside[[0, -1]]
+        n_nodes = max(_LEAST, 1 + int(np.ceil((high - low) / _SPACING)))
+        log_s = np.linspace(low, high, n_nodes)
+        found = Posterior.at(log_s, levels, sums, width)
+        given = found.height + log_noise
+        height = log_sum_exp(given)
+        share = np.exp(given - height[:, None])
+        height += prior.factor.value_and_score(log_s)[0]
+        height -= height.max()
+        components, weights, nodes = [], [], []
+        for k, one in enumerate(log_s):
+            for part in _parts(share[k], levels, target.dim):
+                weights.append(np.exp(height[k]) * part.sum())
+                nodes.append(ScaleNode(float(one)))
+                moments = _moments(target, found, k, part, levels, sums, width)
+                params = self.family.from_moments(*moments)
+                components.append(Component(self.family, params))
+        mixture = Mixture(tuple(components), np.array(weights) / np.sum(weights))
+        kept = mixture.weights >= _LIGHTEST * mixture.weights.max()
+        if settings.max_components is not None:
+            kept[np.argsort(-mixture.weights)[settings.max_components :]] = False
+        return mixture.keep(kept), list(compress(nodes, kept))
+
+
+def _parts(share, levels, dim):
+    """Probabilities of the log noise scale as a sum of parts so narrow as is needed.
+
+    The spread of coefficients follows the noise scale, which one Gaussian cannot. Parts
+    overlap as linear splines do, and the sum of their Gaussians is as smooth as it.
+    """
+    mean = share @ levels
+    sd = np.sqrt(share @ (levels - mean) ** 2)
+    if sd * np.sqrt(dim) < _NARROW:
+        return [share]
+    inside = levels[share > _LIGHTEST * share.max()]
+    low, high = inside[[0, -1]]
+    n_parts = 1 + int(np.ceil((high - low) * np.sqrt(dim)))
+    # Of two nodes at least.
+    n_parts = min(n_parts, _MOST_PARTS, 1 + len(inside) // 2)
+    centres = np.linspace(low, high, n_parts)
+    hats = [np.interp(levels, centres, one) for one in np.eye(n_parts)]
+    parts = [share * hat for hat in hats]
+    return [part for part in parts if part.sum() > _LIGHTEST]
+
+
+def _noise_levels(target, sums, width):
+    """Nodes of the log noise scale, and the logs of their prior masses."""
+    if not isinstance(target, NoisyGLMTarget):
+        return np.log([target.likelihood.scale]), np.zeros(1)
+    prior, noise = target.scale_prior, target.prior.noise_scale
+    start = 0.5 * np.log(sums.square / sums.weight or 1.0)
+    low, high = start + _LOWEST, start + _HIGHEST
+    for _ in range(_ROUNDS):
+        levels, step = np.linspace(low, high, _N_NOISE, retstep=True)
+        log_noise = noise.value_and_score(levels)[0] + np.log(step)
+        table = Posterior.at(prior.log_s, levels, sums, width).height
+        height = log_noise + log_sum_exp((table + prior.log_mass[:, None]).T)
+        inside = levels[height > height.max() - _DROP_NOISE]
+        narrower = inside[0] - step, inside[-1] + step
+        if narrower[1] - narrower[0] > 0.7 * (high - low):
+            break
+        low, high = narrower
+    return levels, log_noise
+
+
+def _moments(target, found, k, share, levels, sums, width):
+    """Mean and covariance of all parameters at one scale of the prior.
+
+    `share` are the probabilities of the noise scales.
+    """
+    some = np.flatnonzero(share > 1e-7 * share.max())
+    step = np.ptp(levels[:2])
+    share, levels = share[some] / share[some].sum(), levels[some]
+    means, dents = found.means[k, some], found.dents[k, some]
+    variances, n = found.variances[k, some], len(sums.size)
+    within = np.zeros((target.dim, target.dim))
+    within[:n, :n] = np.diag(share @ variances) - dents.T @ (share[:, None] * dents)
+    if width is not None:
+        noise = np.exp(2.0 * levels) / sums.weight
+        # The intercept is what the mean response leaves, shrunk a little.
+        kept = width**2 / (width**2 + noise)
+        across = variances * sums.mean - dents * (dents @ sums.mean)[:, None]
+        within[:n, n] = within[n, :n] = -(share * kept) @ across
+        within[n, n] = share @ (kept * (kept * (across @ sums.mean) + noise))
+        means = np.column_stack([means, kept * (sums.level - means @ sums.mean)])
+    if isinstance(target, NoisyGLMTarget):
+        means = np.column_stack([means, levels])
+    mean = share @ means
+    away = means - mean
+    covariance = within + away.T @ (share[:, None] * away)
+    if isinstance(target, NoisyGLMTarget):
+        # A node stands for what is around it.
+        covariance[-1, -1] = max(covariance[-1, -1], step**2 / 12.0)
+    turn = np.eye(target.dim)
+    turn[:n, :n] = target.scale[:n, None] * sums.axes
+    return turn @ mean, turn @ covariance @ turn.T
