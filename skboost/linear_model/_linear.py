@@ -73,7 +73,8 @@ class BoostedBayesianLinearRegression(BayesianRegressor, BoostedEstimator):
 
     ``y = X coef + intercept + noise_scale * e`` with normal or Student-t noise e. A fit
     starts from the best Gaussian over coefficients, intercept and the logarithm of the
-    noise scale (from one for each scale of the prior where that is learned), and adds
+    noise scale, or where the prior's scale is learned from several for each scale,
+    under normal prior and noise in closed form and weighted by exact evidence. It adds
     components by boosting variational inference only where draws see that more than
     `tol` remains. With Gaussian components every expectation in fitting is exact, and
     predictive densities and quantiles are integrals by quadrature: no Monte Carlo
