@@ -1,4 +1,4 @@
-"""Coordinate ascent in a conjugate mixture: starts, annealing, widths, alignment."""
+"""Coordinate ascent in a conjugate mixture: starts, runs at once, widths, alignment."""
 
 from functools import partial
 
