@@ -31,6 +31,8 @@ from skboost.targets import ScaleNode, updated_target
 
 # Draws by which the first mixture is judged: nothing was fitted to them.
 _N_FIRST = 1024
+# Numbers in them: with hundreds of parameters, densities of draws cost more than a fit.
+_N_ENTRIES = 1 << 17
 
 
 class Block(NamedTuple):
@@ -124,14 +126,15 @@ class HeldScales:
     def _first(self, target, began):
         mixture, nodes = self.proposer.initial(target, self.settings)
         iterate = Blocks(tuple(_blocks(mixture, nodes)))
-        n = min(self.settings.n_fresh, _N_FIRST)
+        most = max(_N_FIRST // 8, min(_N_FIRST, _N_ENTRIES // target.dim))
+        n = min(self.settings.n_fresh, most)
         state = self._state(target, iterate, 0, n)
         heaviest = mixture.components[int(mixture.weights.argmax())]
         move = Move("first", "first", 1.0)
         info = self._info(state, move, heaviest, began, UNKNOWN, UNKNOWN)
         complete = ""
         if self.settings.allowed_kl:
-            complete = self.proposer.complete_with(nodes, mixture.weights)
+            complete = self.proposer.complete_with(nodes, mixture)
         return state, replace(info, little_remains=complete)
 
     def step(self, target, state):

@@ -1,5 +1,6 @@
 """Expectation propagation for logistic regressions, in closed form over many priors."""
 
+from skboost.expectation_propagation._contrasts import ClassRows
 from skboost.expectation_propagation._fits import Sites, propagated, variational
 from skboost.expectation_propagation._mixture_priors import (
     MixedRows,
@@ -16,6 +17,7 @@ from skboost.expectation_propagation._scales import (
 )
 
 __all__ = [
+    "ClassRows",
     "Gaussians",
     "MixedRows",
     "ScaleNodes",

@@ -1,6 +1,6 @@
 """Gaussian fits for every value of a scale, and the scale's posterior by evidence."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -57,6 +57,10 @@ class SignedRows:
     def counts(self):
         """How often the factor of every site counts."""
         return self.weights
+
+    def in_units(self, scale):
+        """The same where columns are divided by these."""
+        return replace(self, X=self.X * scale)
 
     def predictors(self, variances):
         """Linear predictors of the rows under priors with these variances."""

@@ -20,6 +20,7 @@ from skboost.proposals import (
     PropagatedProposer,
     has_normal_noise,
     has_room,
+    has_room_for_classes,
     propagates,
 )
 
@@ -91,11 +92,15 @@ def make_engine(target, params, starts, seed, n_jobs, box=None, x0_scale=None):
     return _engine_of(target, parts, combined, settings, x0_scale)
 
 
-def begins_in_closed_form(params, n_rows, dim):
-    """Whether two classes of so many rows and parameters may begin in closed form."""
+def begins_in_closed_form(params, n_rows, dim, n_classes=2):
+    """Whether classes of so many rows and parameters may begin in closed form."""
     objective = as_objective(params["objective"])
     family = objective.component_family(as_family(params["family"], dim))
-    return _is_usual(objective) and has_room(n_rows, dim, family)
+    if not _is_usual(objective):
+        return False
+    if n_classes > 2:
+        return has_room_for_classes(n_rows, dim, family, n_classes)
+    return has_room(n_rows, dim, family)
 
 
 def _is_usual(objective):

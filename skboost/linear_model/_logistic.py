@@ -49,8 +49,8 @@ class ClassModel(LinearModel):
 class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
     """Logistic regression with a posterior in place of a point.
 
-    A fit starts from the Gaussian nearest to the posterior, or of two classes from that
-    of expectation propagation for every scale of the prior, weighted by its evidence.
+    A fit starts from Gaussians of expectation propagation for scales of the prior,
+    weighted by evidence, or without room from the Gaussian nearest to the posterior.
     Boosting variational inference adds components where draws see that more than `tol`
     remains; predictions average over the mixture. With two classes and Gaussian
     components every expectation is a one-dimensional integral: no Monte Carlo noise.
@@ -70,11 +70,11 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         object. ``"learn"`` averages over one scale that all coefficients have in
         common, whose prior is ``HalfTPrior(df=3, scale=1.5)`` or the `ScalePrior`
         given; its unit is one per root mean square of the columns' standard deviations.
-        ``"auto"`` learns the scale of two classes; it is 1.0 with more classes and with
-        more than a million numbers in `X`, where that takes many times the seconds, and
-        for a `Prior` object that has another scale than 1. `partial_fit` learns a scale
-        in the first call, whose posterior is the prior of the next. See
-        :doc:`/user_guide/prior_scale`.
+        ``"auto"`` learns the scale; it is 1.0 for a `Prior` object that has another one
+        and where learning takes many times the seconds: more than a million numbers in
+        `X`, or more than two classes that are many or whose prior or components are not
+        normal; :doc:`/user_guide/prior_scale` has the bounds. `partial_fit` learns a
+        scale in the first call, whose posterior is the prior of the next.
     fit_intercept : bool, default=True
         Whether the model has an intercept.
     intercept_scale : float, default=10.0

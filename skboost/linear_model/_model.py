@@ -24,6 +24,7 @@ from skboost.targets import (
     LogJoint,
     NoiseScalePrior,
     NoisyGLMTarget,
+    NormalPrior,
     PrincipalScale,
     Prior,
     ScalePrior,
@@ -203,23 +204,31 @@ def scale_of_all(unit, std):
     return np.full(len(std), unit / np.sqrt(np.mean(std**2)))
 
 
-def scale_of_classes(estimator, rows, n_classes):
+def scale_of_classes(estimator, rows, layout, n_classes):
     """The `prior_scale` of a classifier, where that is automatic the one for its rows.
 
-    Elsewhere than for two classes averages over a scale take many times the seconds,
-    and with many rows the scale hardly matters.
+    Where more than two classes do not begin in closed form, averages over a scale take
+    many times the seconds, and with many rows the scale hardly matters.
     """
     chosen, prior = estimator.prior_scale, estimator.prior
     if not (isinstance(chosen, str) and chosen == "auto"):
         return chosen
     many = len(rows) * rows.n_features > _MANY
     scaled = np.any(np.not_equal(getattr(prior, "scale", 1.0), 1.0))
-    return 1.0 if n_classes > 2 or many or scaled else "learn"
+    if many or scaled:
+        return 1.0
+    if n_classes > 2:
+        dim = n_classes * (rows.n_features + layout.intercept)
+        params = estimator.get_params(deep=False)
+        normal = isinstance(prior, NormalPrior) or prior in ("auto", "normal")
+        closed = begins_in_closed_form(params, len(rows), dim, n_classes)
+        return "learn" if normal and closed else 1.0
+    return "learn"
 
 
 def prior_of_classes(estimator, rows, layout, n_classes):
     """The prior of a classifier's parameters, and its scales for these rows."""
-    chosen = scale_of_classes(estimator, rows, n_classes)
+    chosen = scale_of_classes(estimator, rows, layout, n_classes)
     prior = _prior_of_classes(estimator, rows, layout, chosen)
     return prior_and_scale(
         estimator, rows, layout, auto=scale_of_all, chosen=chosen, prior=prior

@@ -19,5 +19,6 @@ from skboost.proposals._propagated import (
     EvidenceProposer,
     PropagatedProposer,
     has_room,
+    has_room_for_classes,
     propagates,
 )

@@ -8,6 +8,7 @@ from scipy import sparse
 
 from skboost.approximation import Mixture
 from skboost.expectation_propagation import (
+    ClassRows,
     Gaussians,
     MixedRows,
     SignedRows,
@@ -16,7 +17,7 @@ from skboost.expectation_propagation import (
     scale_nodes,
     student_t_mixture,
 )
-from skboost.families import MAX_FULL_DIM, Component
+from skboost.families import MAX_FULL_DIM, Component, FullGaussian
 from skboost.modes import Modes
 from skboost.proposals._density import DensityProposer
 from skboost.proposals._family import FamilyProposer
@@ -24,13 +25,19 @@ from skboost.targets import (
     GLMTarget,
     LaplacePrior,
     Logistic,
+    Multinomial,
     NormalPrior,
     ScaleNode,
     StudentTPrior,
+    softmax_nodes,
 )
 
 # Entries of the matrix of rows up to which all of it is taken at once.
 _MOST_ENTRIES = 1_100_000
+# Of several classes: how many, parameters of all of them together and these times rows
+# times classes, beyond which a fit takes more than some seconds; nodes by which the
+# evidence of a row is corrected.
+_MOST_CLASSES, _MOST_PARAMETERS, _MOST_PRODUCTS, _N_NODES = 20, 1000, 1_500_000, 64
 # Probability of a node among those of its kind, and of the kind, below which there is
 # no component.
 _LIGHTEST = 2e-3
@@ -40,12 +47,19 @@ def propagates(target, family):
     """Whether a first mixture can be found by expectation propagation.
 
     Two classes, a prior that is a mixture of normal ones, full Gaussian components, and
-    rows that fit; or fewer rows than columns, and a scale that is learned.
+    rows that fit; or fewer rows than columns, and a scale that is learned. Of more
+    classes the prior is a normal one that all of them have.
     """
-    if not (isinstance(target, GLMTarget) and isinstance(target.likelihood, Logistic)):
+    if not isinstance(target, GLMTarget):
         return False
     prior = target.prior if target.scale_prior is None else target.prior.coef
     size = len(target.rows), target.dim, family
+    if isinstance(target.likelihood, Multinomial):
+        by_class = target.scale.reshape(target.likelihood.n_outputs, -1)
+        same = type(prior) is NormalPrior and (by_class == by_class[0]).all()
+        return same and has_room_for_classes(*size, target.likelihood.n_outputs)
+    if not isinstance(target.likelihood, Logistic):
+        return False
     wide = target.scale_prior is not None and is_wide(*size)
     known = type(prior) in _MIXTURES and has_room(*size)
     return known or (type(prior) is NormalPrior and wide)
@@ -55,6 +69,14 @@ def has_room(n_rows, dim, family):
     """Whether rows fit, and components of a family are full Gaussians."""
     full = family.exact_expectations and family.full_covariance
     return n_rows * dim <= _MOST_ENTRIES and full
+
+
+def has_room_for_classes(n_rows, dim, family, n_classes):
+    """The same of several classes, whose parameters together are `dim`."""
+    full = family.full_covariance or (family.low_rank and dim > MAX_FULL_DIM)
+    small = n_classes <= _MOST_CLASSES and dim <= _MOST_PARAMETERS
+    fits = n_rows * dim * n_classes <= _MOST_PRODUCTS
+    return family.exact_expectations and full and small and fits
 
 
 def is_wide(n_rows, dim, family):
@@ -72,11 +94,16 @@ _MIXTURES = {
 
 
 def signed_rows(target):
-    """The rows of a logistic regression with the signs of their classes."""
+    """The rows of a logistic regression with their classes, or the signs of two."""
     target.ledger.spend()
     X, y, weight = map(np.concatenate, zip(*target.rows.map(_arrays), strict=True))
     if target.intercept:
         X = np.column_stack([X, np.ones(len(X))])
+    if isinstance(target.likelihood, Multinomial):
+        nodes = softmax_nodes(target.likelihood.n_outputs - 1, _N_NODES)
+        counts = weight > 0.0
+        weight = target.temperature * weight[counts]
+        return ClassRows(X[counts], y[counts].astype(int), weight, nodes)
     X = X * np.where(y > 0, 1.0, -1.0)[:, None]
     prior = target.prior if target.scale_prior is None else target.prior.coef
     mixture, weight = _MIXTURES[type(prior)], target.temperature * weight
@@ -96,6 +123,7 @@ def _arrays(table):
 def _components(family, gaussians):
     covariances = gaussians.covariances
     if covariances.ndim == 3:
+        family = family if family.full_covariance else FullGaussian()
         covariances = map(_proper, covariances)
     moments = zip(gaussians.means, covariances, strict=True)
     return tuple(Component(family, family.from_moments(*pair)) for pair in moments)
@@ -138,9 +166,10 @@ class EvidenceProposer(FamilyProposer):
     weights by them cut large scales.
     """
 
-    def complete_with(self, nodes, weights):
+    def complete_with(self, nodes, mixture):
         """That there is a component for every scale, and what is known of it."""
-        bounded = np.array([node.bounded for node in nodes]) @ weights
+        bounded = np.array([node.bounded for node in nodes]) @ mixture.weights
+        marginal = mixture.components[0].family.low_rank
         told = [
             "Converged: there is a component for every scale that has mass, weighted "
             "by its evidence.",
@@ -150,7 +179,7 @@ class EvidenceProposer(FamilyProposer):
             if bounded > _LIGHTEST
             else "",
             "Of so many parameters components have the variances, and no correlations."
-            if self.family.low_rank
+            if marginal
             else "",
             'A number for tol in place of "auto" asks for more components where their '
             "shape misses something.",
@@ -193,7 +222,7 @@ def _over_scales(rows, target, root, near):
         turn = np.diag(own)
         turn[np.ix_(shared, shared)] = own[shared][:, None] * root
     nodes = scale_nodes(
-        replace(rows, X=rows.X * own if turn is None else rows.X @ turn),
+        rows.in_units(own) if turn is None else replace(rows, X=rows.X @ turn),
         lambda log_s: np.where(shared, np.exp(2.0 * log_s)[:, None], 1.0),
         lambda log_s: factor.value_and_score(log_s)[0],
         np.log(factor.scale),

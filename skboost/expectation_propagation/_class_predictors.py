@@ -1,0 +1,169 @@
+"""Gaussian linear predictors of several classes, under several priors at once.
+
+Parameters are classes x columns, and every class has the same prior. A row's site is
+``exp(h' f - f' M f / 2)`` of its predictors f, one for each class, with precision
+``M = diag(a) - a a' / sum(a)``, as second derivatives of the softmax have it; it does
+not change when a number is added to all of f.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg.lapack import dtrtri
+
+# Shares of the diagonal that are added in turn where rounding leaves a matrix without
+# a root: what is added to all classes has the prior's precision alone.
+_ADDED = (0.0, 1e-15, 1e-13, 1e-11)
+# Rows of a triangular matrix from which its own inversion beats the general one.
+_LARGE = 24
+
+
+def _root(matrices):
+    """Cholesky roots of matrices (n, dim, dim), after rounding too."""
+    width = np.diagonal(matrices, axis1=1, axis2=2)[:, :, None] * np.eye(
+        matrices.shape[1]
+    )
+    for added in _ADDED:
+        try:
+            return np.linalg.cholesky(matrices + added * width)
+        except np.linalg.LinAlgError:
+            continue
+    raise np.linalg.LinAlgError("Matrix is not positive definite")
+
+
+def _inverted(lower):
+    """Inverses of lower triangular matrices (..., n, n)."""
+    n = lower.shape[-1]
+    if n < _LARGE:
+        return np.linalg.inv(lower)
+    each = [dtrtri(one, lower=1)[0] for one in lower.reshape(-1, n, n)]
+    return np.reshape(each, lower.shape)
+
+
+class ClassMoments(NamedTuple):
+    """Means (n_priors, n_rows, K), covariances (..., K, K), and ``ln |I + M K|``."""
+
+    mean: np.ndarray
+    covariance: np.ndarray
+    log_det: np.ndarray
+
+
+@dataclass(frozen=True)
+class _ClassPredictors:
+    """Rows in units of the prior, (n_priors, n_rows, n_columns), and its scales."""
+
+    scaled: np.ndarray
+    scales: np.ndarray
+
+    def of(self, which):
+        """The same for some of the priors."""
+        return type(self)(self.scaled[which], self.scales[which])
+
+    def prior_variance(self):
+        """Of the predictors of a class, (n_priors, n_rows)."""
+        return np.einsum("gnp,gnp->gn", self.scaled, self.scaled)
+
+    def _in_units(self, mean, covariance):
+        """Moments of the parameters, from those in units of the prior."""
+        scales = np.tile(self.scales, mean.shape[1])
+        mean = mean.reshape(len(mean), -1) * scales
+        covariance = covariance * scales[:, :, None] * scales[:, None, :]
+        return mean, 0.5 * (covariance + covariance.transpose(0, 2, 1))
+
+
+class ClassPrimal(_ClassPredictors):
+    """By the precision matrix of all parameters: for many rows."""
+
+    def _root(self, a):
+        """A root R of the inverse ``R^T R``, and its log determinant, negative."""
+        n_priors, _, n_classes = a.shape
+        p = self.scaled.shape[2]
+        inner = np.empty((n_priors, n_classes, p, n_classes, p))
+        back, share = self.scaled.transpose(0, 2, 1), a / a.sum(axis=2, keepdims=True)
+        for k in range(n_classes):
+            for j in range(k + 1):
+                weight = (k == j) * a[:, :, k] - a[:, :, k] * share[:, :, j]
+                block = back @ (weight[:, :, None] * self.scaled)
+                inner[:, k, :, j] = block
+                inner[:, j, :, k] = block.transpose(0, 2, 1)
+        inner = inner.reshape(n_priors, n_classes * p, n_classes * p)
+        root = _root(inner + np.eye(n_classes * p))
+        log_det = 2.0 * np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
+        return _inverted(root), log_det
+
+    def _turned(self, root, h):
+        pulled = h.transpose(0, 2, 1) @ self.scaled
+        return root @ pulled.reshape(len(root), -1, 1)
+
+    def moments(self, a, h):
+        """`ClassMoments` given sites (n_priors, n_rows, K)."""
+        root, log_det = self._root(a)
+        by_class = root.reshape(*root.shape[:2], a.shape[2], -1)
+        known = np.einsum("gdkp,gnp->gnkd", by_class, self.scaled, optimize=True)
+        mean = known @ self._turned(root, h)[:, None]
+        return ClassMoments(mean[..., 0], known @ known.swapaxes(2, 3), log_det)
+
+    def posterior(self, a, h):
+        """Means (n_priors, dim) and covariances of the parameters given sites."""
+        root, _ = self._root(a)
+        back = root.transpose(0, 2, 1)
+        mean = (back @ self._turned(root, h)).reshape(len(a), a.shape[2], -1)
+        return self._in_units(mean, back @ root)
+
+
+class ClassDual(_ClassPredictors):
+    """By covariance matrices of the predictors, one for each class.
+
+    For more parameters than rows: K matrices of n rows and not one of K n (Rasmussen
+    and Williams 2006, section 3.5).
+    """
+
+    def _parts(self, a):
+        prior = self.scaled @ self.scaled.transpose(0, 2, 1)
+        root = np.sqrt(a.transpose(0, 2, 1))
+        inner = root[..., :, None] * prior[:, None] * root[..., None, :]
+        inner = np.linalg.cholesky(inner + np.eye(prior.shape[1]))
+        log_det = 2.0 * np.log(np.diagonal(inner, axis1=2, axis2=3)).sum(axis=(1, 2))
+        inner = _inverted(inner) * root[..., None, :]
+        told = inner.swapaxes(2, 3) @ inner
+        whole = np.linalg.cholesky(told.sum(axis=1))
+        log_det += 2.0 * np.log(np.diagonal(whole, axis1=1, axis2=2)).sum(axis=1)
+        log_det -= np.log(a.sum(axis=2)).sum(axis=1)
+        return prior, told, _inverted(whole), log_det
+
+    @staticmethod
+    def _pulled(prior, told, whole, h):
+        """What sites amount to for every row, (n_priors, K, n_rows)."""
+        h = h.transpose(0, 2, 1)[..., None]
+        seen = told @ (prior[:, None] @ h)
+        common = whole.swapaxes(1, 2) @ (whole @ seen.sum(axis=1))
+        return (h - seen + told @ common[:, None])[..., 0]
+
+    def moments(self, a, h):
+        """`ClassMoments` given sites (n_priors, n_rows, K)."""
+        prior, told, whole, log_det = self._parts(a)
+        mean = (prior[:, None] @ self._pulled(prior, told, whole, h)[..., None])[..., 0]
+        seen = told @ prior[:, None]
+        spread = (whole[:, None] @ seen).transpose(0, 3, 1, 2)
+        covariance = spread @ spread.swapaxes(2, 3)
+        own = np.diagonal(prior, axis1=1, axis2=2)[:, None]
+        own = own - (prior[:, None] * seen).sum(axis=2)
+        every = np.arange(a.shape[2])
+        covariance[:, :, every, every] += own.transpose(0, 2, 1)
+        return ClassMoments(mean.transpose(0, 2, 1), covariance, log_det)
+
+    def posterior(self, a, h):
+        """Means (n_priors, dim) and covariances of the parameters given sites."""
+        prior, told, whole, _ = self._parts(a)
+        n_priors, n_classes, p = len(a), a.shape[2], self.scaled.shape[2]
+        mean = self._pulled(prior, told, whole, h) @ self.scaled
+        seen = told @ self.scaled[:, None]
+        spread = (whole[:, None] @ seen).transpose(0, 2, 1, 3)
+        spread = spread.reshape(n_priors, -1, n_classes * p)
+        covariance = spread.swapaxes(1, 2) @ spread
+        own = np.eye(p) - self.scaled[:, None].swapaxes(2, 3) @ seen
+        for k in range(n_classes):
+            here = slice(k * p, (k + 1) * p)
+            covariance[:, here, here] += own[:, k]
+        return self._in_units(mean, covariance)
