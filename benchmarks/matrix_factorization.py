@@ -28,8 +28,7 @@ from skboost._entries import Entries
 from skboost.conjugate import FactorTarget, MatrixFactorizationModel, ObservedEntries
 from skboost.conjugate.factorization._ascent import factor_round as balanced_round
 from skboost.model_selection import train_test_split_entries
-from skboost.proposals import FACTOR_PROPOSERS
-from skboost.strategies import ResidualGain, RobbinsMonro
+from skboost.strategies import ResidualGain, RobbinsMonro, StochasticSearch
 
 _Z = 1.6448536269514722
 _GRIDS = {"faces": (0.03, 0.1, 0.3, 1.0, 3.0), "ratings": (3.0, 6.0, 10.0, 15.0)}
@@ -163,14 +162,14 @@ def run_residual(report, load, args):
         if name not in args.climbs:
             report.not_run(f"rank {rank}, {name}", "not asked for")
             continue
-        # The number of steps is no setting of the package, but part of the method.
-        FACTOR_PROPOSERS["residual"].n_steps = n_steps
+        search = StochasticSearch(n_steps, n_draws=None)
         for seed in range(args.replicates):
             train, (rows, cols, values) = masked(X, seed)
             model = BoostedMatrixFactorization(
-                rank, proposal=ResidualGain(early_stopping=early), noise_scale=1.0,
-                prior_scale=1.0, step_size="predefined", corrective="none", tol=0.0,
-                max_iter=n_iter, n_restarts=1, n_draws=8, random_state=seed,
+                rank, proposal=ResidualGain(early_stopping=early), search=search,
+                noise_scale=1.0, prior_scale=1.0, step_size="predefined",
+                corrective="none", tol=0.0, max_iter=n_iter, n_restarts=1, n_draws=8,
+                random_state=seed,
             )  # fmt: skip
             model, cpu, _ = timed(model.fit, train)
             stages = model.staged_predict_entries(rows, cols, return_std=True)

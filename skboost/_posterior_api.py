@@ -93,6 +93,7 @@ def boost_posterior(
     objective="kl",
     step_size="line-search",
     corrective="fully-corrective",
+    search="greedy",
     refine=True,
     stopping="gain",
     max_components=None,
@@ -186,7 +187,7 @@ def boost_posterior(
         Orbits are those of the surrogate, of four images at most; `calibrate` and
         `warp` have to be None. See :doc:`/user_guide/dear_densities`.
     random_state, max_iter, tol, max_time, family, objective, step_size, corrective, \
-    refine, stopping, max_components, n_draws, calibrate, orbit
+    search, refine, stopping, max_components, n_draws, calibrate, orbit
         As in `BoostedBayesianLogisticRegression`, with the same defaults.
 
     Returns
@@ -237,7 +238,7 @@ def boost_posterior(
         "n_draws": n_draws, "calibrate": calibrate, "orbit": orbit, "warp": warp,
         "surrogate": surrogate, "dim": dim, "x0": x0, "constraints": constraints,
         "names": names, "temperature": temperature, "failures": failures,
-        "random_state": random_state, "x0_scale": x0_scale,
+        "random_state": random_state, "x0_scale": x0_scale, "search": search,
     }  # fmt: skip
     observer = _observer(callback, params)
     names = check_names(names, dim)

@@ -7,9 +7,11 @@ from skboost.frank_wolfe import (
     Predefined,
     Step,
     StepSize,
+    StochasticLineSearch,
 )
 from skboost.objectives import JointGain, Objective, ResidualGain, RootGain
 from skboost.online import PowerRate
+from skboost.proposals import StochasticSearch
 from skboost.svi import ConstantRate, LearningRate, RobbinsMonro
 
 __all__ = [
@@ -27,4 +29,6 @@ __all__ = [
     "RootGain",
     "Step",
     "StepSize",
+    "StochasticLineSearch",
+    "StochasticSearch",
 ]

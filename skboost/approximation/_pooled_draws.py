@@ -101,7 +101,7 @@ class PooledDraws:
             # 0 * (-inf) where a component underflows: its share is zero.
             gap = np.where(ratio > 0, log_r[:, None] - self.log_components, 0.0)
             offset = ratio * gap - (self.expected + self.entropy)
-        return WeightObjective(ratio, offset)
+        return WeightObjective(ratio, offset, log_r)
 
 
 def expectations(target, components):

@@ -30,7 +30,7 @@ from skboost.fitting import (
     warn_where_called,
 )
 from skboost.objectives import ResidualGain
-from skboost.proposals import FACTOR_PROPOSERS, factor_proposer
+from skboost.proposals import FACTOR_PROPOSERS, StochasticSearch, factor_proposer
 
 # Hyperparameters of other boosted estimators that factorisations lack.
 _LACKING = ("family", "objective", "refine", "calibrate", "orbit", "temperature")
@@ -64,6 +64,10 @@ class BoostedMatrixFactorization(BayesianFactorization, BoostedEstimator):
         stopped where the joint gain is largest; it is slower and worse, and is there to
         be compared with. `skboost.strategies.ResidualGain` sets its entropy weight, and
         with ``early_stopping=False`` it goes on to the last step, as published.
+    search : StochasticSearch, default=None
+        Steps, learning rate, draws and residual of ``proposal="residual"``, see
+        `skboost.strategies.StochasticSearch`. None is a thousand steps on `n_draws`
+        draws each.
     step_size : {"line-search", "adaptive", "predefined"}, float or StepSize, \
             default="line-search"
         Weight of a new component; under ``"fully-corrective"`` the warm start of all
@@ -174,6 +178,7 @@ class BoostedMatrixFactorization(BayesianFactorization, BoostedEstimator):
         ],
         **{k: v for k, v in BOOSTING_CONSTRAINTS.items() if k not in _LACKING},
         "n_draws": [Interval(Integral, 2, None, closed="left"), None],
+        "search": [InstanceOf(StochasticSearch, "skboost.strategies"), None],
     }
 
     def __init__(
@@ -184,6 +189,7 @@ class BoostedMatrixFactorization(BayesianFactorization, BoostedEstimator):
         prior_scale="infer",
         biases=False,
         proposal="coordinate_ascent",
+        search=None,
         step_size="line-search",
         corrective="fully-corrective",
         max_iter=5,
@@ -202,6 +208,7 @@ class BoostedMatrixFactorization(BayesianFactorization, BoostedEstimator):
         self.prior_scale = prior_scale
         self.biases = biases
         self.proposal = proposal
+        self.search = search
         self.step_size = step_size
         self.corrective = corrective
         self.max_iter = max_iter
@@ -347,5 +354,5 @@ def _engine(target, params, starts, seed, n_jobs):
         n_probe_remaining=min(settings.n_probe_remaining, few),
         n_report=min(settings.n_report, few),
     )
-    proposer = factor_proposer(params["proposal"])
+    proposer = factor_proposer(params["proposal"], params["search"])
     return Boosting(proposer, combination, settings)

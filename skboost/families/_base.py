@@ -117,6 +117,11 @@ class VariationalFamily(BaseEstimator):
         """
         return self.base_draws(n, dim, rng)
 
+    def random_draws(self, n, dim, rng):
+        """Base draws that are independent of each other; arguments of `base_draws`."""
+        smallest = np.finfo(float).tiny
+        return self._quantile(rng.uniform(smallest, 1.0, (n, self.base_dim(dim))))
+
     def _quantile(self, u):
         """Inverse distribution function of one base variable."""
         raise self._lacks("_quantile")

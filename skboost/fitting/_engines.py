@@ -18,6 +18,8 @@ from skboost.proposals import (
     EvidenceProposer,
     NormalNoiseProposer,
     PropagatedProposer,
+    StochasticProposer,
+    StochasticSearch,
     has_normal_noise,
     has_room,
     has_room_for_classes,
@@ -43,6 +45,10 @@ BOOSTING_CONSTRAINTS = {
         InstanceOf(StepSize, "skboost.strategies"),
     ],
     "corrective": [StrOptions(set(CORRECTIVE))],
+    "search": [
+        StrOptions({"greedy"}),
+        InstanceOf(StochasticSearch, "skboost.strategies"),
+    ],
     "refine": ["boolean"],
     "max_iter": [Interval(Integral, 1, None, closed="left")],
     "max_components": [Interval(Integral, 1, None, closed="left"), None],
@@ -89,6 +95,9 @@ def make_engine(target, params, starts, seed, n_jobs, box=None, x0_scale=None):
         settings = replace(settings, allowed_kl=allowed_kl(target), max_order=most)
     parts = family, objective, starts, box
     combined = combination.of(params["step_size"], params["corrective"])
+    search = params.get("search", "greedy")
+    if search != "greedy":
+        return _stochastic(target, search, parts, combined, settings)
     return _engine_of(target, parts, combined, settings, x0_scale)
 
 
@@ -106,6 +115,17 @@ def begins_in_closed_form(params, n_rows, dim, n_classes=2):
 def _is_usual(objective):
     # Objectives with square roots, or that seek no gain, start as their papers do.
     return objective.uses_expectations and objective.seeks_gain
+
+
+def _stochastic(target, search, parts, combination, settings):
+    """The engine whose every component is searched by stochastic gradients."""
+    search.check(parts[0])
+    if target.scale_prior is not None:
+        raise ValueError(
+            "search=StochasticSearch needs a fixed prior_scale, as in the papers; got "
+            "one that is learned. Pass a number as prior_scale, or search='greedy'."
+        )
+    return Boosting(StochasticProposer(*parts, search), combination, settings)
 
 
 def _engine_of(target, parts, combination, settings, x0_scale):

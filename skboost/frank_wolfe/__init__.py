@@ -3,6 +3,7 @@
 This package knows a table of numbers and nothing of densities.
 """
 
+from skboost.frank_wolfe._backtracking import AdaptiveBacktracking
 from skboost.frank_wolfe._corrective import best_coefficients, minimise_on_simplex
 from skboost.frank_wolfe._directions import (
     apply,
@@ -12,12 +13,12 @@ from skboost.frank_wolfe._directions import (
 )
 from skboost.frank_wolfe._objective import DENSITY_FLOOR, WeightObjective
 from skboost.frank_wolfe._step_size import (
-    AdaptiveBacktracking,
     Constant,
     LineSearch,
     Predefined,
     Step,
     StepSize,
+    StochasticLineSearch,
 )
 
 DIRECTIONS = {

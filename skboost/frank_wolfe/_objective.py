@@ -30,11 +30,13 @@ class WeightObjective:
     `ratio` is A, component densities over the pool's, ``s_i(z_n) / r(z_n)``, and
     `offset` is ``B = A (ln r - l)``, row by row; both (n_draws, n_components). A
     constant near the ELBO is to be subtracted from l first: the sample means of A are 1
-    only up to noise, which a large constant would multiply.
+    only up to noise, which a large constant would multiply. `log_pool` is ln r, for
+    what is measured in densities themselves; without it r counts as uniform.
     """
 
     ratio: np.ndarray
     offset: np.ndarray
+    log_pool: np.ndarray | None = None
 
     @cached_property
     def _mean_offset(self):
@@ -90,6 +92,23 @@ class WeightObjective:
         q, q_other = self.ratio @ weights, self.ratio @ other
         terms = _x_log_x_minus_x(q) - _x_log_x_minus_x(q_other)
         return mean_and_se(terms + self.offset @ (weights - other))
+
+    def at(self, draws):
+        """The same estimated on some of the draws, given by their positions."""
+        log_pool = None if self.log_pool is None else self.log_pool[draws]
+        return WeightObjective(self.ratio[draws], self.offset[draws], log_pool)
+
+    def squared_distance(self, i, weights):
+        """Integral of ``(s_i - q)^2``, in units of the highest density of the pool.
+
+        Densities in many dimensions underflow; the unit changes a curvature that
+        multiplies the distance, and no step.
+        """
+        difference = self.ratio[:, i] - self.ratio @ weights
+        if self.log_pool is None:
+            return float((difference**2).mean())
+        density = np.exp(self.log_pool - self.log_pool.max())
+        return float((difference**2 * density).mean())
 
     def divergence(self, i, weights):
         """KL(s_i || q) in nats, never negative.

@@ -116,8 +116,8 @@ class BoostedBayesianLinearRegression(BayesianRegressor, BoostedEstimator):
         whose residual is a hundredth of the standard deviation of `y`, which bounds the
         scale from below where a fit is perfect.
     temperature, max_iter, tol, max_time, warm_start, random_state, n_jobs, family, \
-    objective, step_size, corrective, refine, stopping, max_components, n_draws, \
-    calibrate, orbit
+    objective, step_size, corrective, search, refine, stopping, max_components, \
+    n_draws, calibrate, orbit
         As in `BoostedBayesianLogisticRegression`, with the same defaults.
 
     Attributes
@@ -195,6 +195,7 @@ class BoostedBayesianLinearRegression(BayesianRegressor, BoostedEstimator):
         objective="kl",
         step_size="line-search",
         corrective="fully-corrective",
+        search="greedy",
         refine=True,
         stopping="gain",
         max_components=None,
@@ -221,6 +222,7 @@ class BoostedBayesianLinearRegression(BayesianRegressor, BoostedEstimator):
         self.objective = objective
         self.step_size = step_size
         self.corrective = corrective
+        self.search = search
         self.refine = refine
         self.stopping = stopping
         self.max_components = max_components

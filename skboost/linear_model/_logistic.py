@@ -78,9 +78,9 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
     fit_intercept : bool, default=True
         Whether the model has an intercept.
     intercept_scale : float, default=10.0
-        Scale of the intercept's prior, of the same kind.
+        Of the intercept's prior, of the same kind.
     class_weight : dict or "balanced", default=None
-        As in scikit-learn; weights multiply `sample_weight`.
+        As in scikit-learn; it multiplies `sample_weight`.
     temperature : float, default=1.0
         Power of the likelihood in (0, 1]; below 1 the posterior is tempered
         (Alquier and Ridgway 2020), 1 is Bayes.
@@ -94,8 +94,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         number goes on for as long as components gain it.
     max_time : float, default=None
         Seconds. They bind within an iteration: the one under way is given up, and what
-        is reported was computed before. The first one
-        is cut short where it must be.
+        is reported was computed before. The first one is cut short where it must be.
     warm_start : bool, default=False
         Go on with the last run up to `max_iter` iterations in total, on the same
         data; the result is that of one long run. A pickle can go on only where this
@@ -120,11 +119,12 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         ``"hellinger"`` is not for Student-t components.
     step_size : {"line-search", "adaptive", "predefined"}, float or StepSize, \
             default="line-search"
-        Weight of a new component; under ``"fully-corrective"`` the warm start of all
-        weights.
+        Weight of a new component; under ``"fully-corrective"`` where weights begin.
     corrective : {"fully-corrective", "pairwise", "away", "none"}, \
             default="fully-corrective"
         How the weights of old components move.
+    search : {"greedy"} or StochasticSearch, default="greedy"
+        `skboost.strategies.StochasticSearch` is there for reproducing the papers.
     refine : bool, default=True
         Re-optimise old components after a new one; False leaves them where they are,
         as in the papers.
@@ -269,6 +269,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         objective="kl",
         step_size="line-search",
         corrective="fully-corrective",
+        search="greedy",
         refine=True,
         stopping="gain",
         max_components=None,
@@ -292,6 +293,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         self.objective = objective
         self.step_size = step_size
         self.corrective = corrective
+        self.search = search
         self.refine = refine
         self.stopping = stopping
         self.max_components = max_components
@@ -329,8 +331,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         ConvergenceWarning
             Where more than half a nat of KL remains by estimate.
         DegenerateComponentWarning
-            Where ``objective="relbo"`` proposes a component at the bounds of its
-            search; under early stopping only one that gains nothing.
+            Where ``objective="relbo"`` proposes what gains nothing, at its bounds.
         """
         with self._keeping_old_fit():
             reader = Labels(self.n_jobs, self.class_weight)

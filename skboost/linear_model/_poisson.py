@@ -114,8 +114,8 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedEstimator)
         normal. ``"auto"`` is ``DispersionPrior(median=0.25, sd=2.0)``: rates of equal
         rows vary, with prior probability .9, by 10 to 260 %.
     temperature, max_iter, tol, max_time, warm_start, random_state, n_jobs, family, \
-    objective, step_size, corrective, refine, stopping, max_components, n_draws, \
-    calibrate, orbit
+    objective, step_size, corrective, search, refine, stopping, max_components, \
+    n_draws, calibrate, orbit
         As in `BoostedBayesianLogisticRegression`, with the same defaults.
 
     Attributes
@@ -195,6 +195,7 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedEstimator)
         objective="kl",
         step_size="line-search",
         corrective="fully-corrective",
+        search="greedy",
         refine=True,
         stopping="gain",
         max_components=None,
@@ -219,6 +220,7 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedEstimator)
         self.objective = objective
         self.step_size = step_size
         self.corrective = corrective
+        self.search = search
         self.refine = refine
         self.stopping = stopping
         self.max_components = max_components

@@ -22,3 +22,8 @@ from skboost.proposals._propagated import (
     has_room_for_classes,
     propagates,
 )
+from skboost.proposals._stochastic import (
+    ElementwiseMixture,
+    StochasticProposer,
+    StochasticSearch,
+)

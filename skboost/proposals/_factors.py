@@ -1,6 +1,6 @@
 """Components of a factorisation's posterior: annealed runs, or the residual ELBO."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -20,6 +20,7 @@ from skboost.families import Component, DiagonalGaussian
 from skboost.modes import Modes
 from skboost.objectives import ResidualGain, SingleELBO, joint_gains
 from skboost.proposals._base import Proposer
+from skboost.proposals._stochastic import StochasticSearch
 
 # Weights at which a proposal's gain is looked at: explanations of a large matrix differ
 # by many nats, so that a better one takes nearly all.
@@ -134,12 +135,12 @@ class ResidualFactorProposer(FactorProposer):
     """
 
     objective: object = ResidualGain()
+    # As the authors climb, for want of a maximum.
+    search: StochasticSearch = StochasticSearch(n_draws=None)
 
     kind = "diagonal Gaussian"
     seeks_gain = False
     family = DiagonalGaussian()
-    # As the authors climb, for want of a maximum.
-    n_steps = 1000
 
     def family_of(self, target):
         return self.family
@@ -174,16 +175,17 @@ class ResidualFactorProposer(FactorProposer):
     def climb(self, target, context, settings, i):
         """Parameters at the end of the i-th climb; under early stopping on its way."""
         rng = generator(settings.seed, context.iteration, SEARCH, i)
-        sizes = _sizes(target)
+        sizes, n_draws = _sizes(target), self.search.n_draws or settings.n_draws
+        context = self.search.residual_of(context)
 
         def gradient(z):
             target.ledger.check()
-            draws = rng.standard_normal((settings.n_draws, target.dim))
+            draws = rng.standard_normal((n_draws, target.dim))
             component = Component(self.family, self._params(sizes, z))
             problem = self.objective.problem(context, component, 0.5, draws)
             return self._pulled(z, problem.value_and_gradient(problem.start)[1])
 
-        steps = adam(gradient, self._start(target, rng), self.n_steps)
+        steps = self.search.ascend(gradient, self._start(target, rng))
         way = [self._params(sizes, z) for z in steps]
         return way if self.objective.early_stopping else way[-1:]
 
@@ -218,25 +220,6 @@ def _sizes(target):
     return np.append(sizes, np.ones(target.dim - len(sizes)))
 
 
-def adam(gradient, x, n_steps, rate=0.1, every=100, decay=0.9, memory=(0.9, 0.999)):
-    """Points on the way of Adam (Kingma and Ba 2015, Algorithm 1), uphill.
-
-    A point is yielded, and the rate falls, whenever `every` steps are done; `memory` is
-    that of the averages of slopes and of their squares.
-    """
-    first, second = memory
-    slope, square = np.zeros((2, len(x)))
-    for step in range(1, n_steps + 1):
-        g = gradient(x)
-        slope += (1.0 - first) * (g - slope)
-        square += (1.0 - second) * (g**2 - square)
-        corrected = np.sqrt(square / (1.0 - second**step)) + 1e-8
-        x = x + rate * slope / (1.0 - first**step) / corrected
-        if step % every == 0:
-            rate *= decay
-            yield x
-
-
 # How components are proposed, by the names that users give.
 FACTOR_PROPOSERS = {
     "coordinate_ascent": AscentFactorProposer,
@@ -244,9 +227,19 @@ FACTOR_PROPOSERS = {
 }
 
 
-def factor_proposer(proposal):
+def factor_proposer(proposal, search=None):
     """The proposer of a name, or of an objective of the user."""
     if isinstance(proposal, ResidualGain):
         proposal.check()
-        return ResidualFactorProposer(proposal)
-    return FACTOR_PROPOSERS[proposal]()
+        proposer = ResidualFactorProposer(proposal)
+    else:
+        proposer = FACTOR_PROPOSERS[proposal]()
+    if search is None:
+        return proposer
+    if not isinstance(proposer, ResidualFactorProposer):
+        raise ValueError(
+            f"search needs proposal='residual' or a ResidualGain; got {proposal!r}. "
+            "Pass one of these, or search=None."
+        )
+    search.check(proposer.family)
+    return replace(proposer, search=search)

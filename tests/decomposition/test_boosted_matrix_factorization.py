@@ -13,7 +13,7 @@ from skboost.model_selection import (
     cross_val_score_entries,
     train_test_split_entries,
 )
-from skboost.proposals import FACTOR_PROPOSERS
+from skboost.strategies import StochasticSearch
 
 KNOWN = {"noise_scale": 0.3, "prior_scale": 1.0}
 
@@ -160,10 +160,11 @@ def test_factors_are_those_of_the_heaviest_component(several):
 
 
 @pytest.mark.parametrize("proposal", ["coordinate_ascent", "residual"])
-def test_the_posterior_survives_the_disk(tmp_path, proposal, monkeypatch):
+def test_the_posterior_survives_the_disk(tmp_path, proposal):
     X, _ = low_rank((8, 6))
-    monkeypatch.setattr(FACTOR_PROPOSERS["residual"], "n_steps", 100)
-    posterior = model(biases=True, proposal=proposal, max_iter=2).fit(X).posterior_
+    few = StochasticSearch(100, n_draws=None) if proposal == "residual" else None
+    fitted = model(biases=True, proposal=proposal, search=few, max_iter=2).fit(X)
+    posterior = fitted.posterior_
     draws = posterior.sample(5, random_state=0)
     assert draws["row_factors"].shape == (5, 8, 3)
     assert draws["noise_scale"].shape == (5,) and (draws["noise_scale"] > 0).all()

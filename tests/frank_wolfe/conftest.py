@@ -43,7 +43,7 @@ def gaussian_table(means, sds, log_joint, n_draws=400, seed=0):
     log_s = norm.logpdf(z[:, None], means, sds)
     log_r = np.logaddexp.reduce(log_s, axis=1) - np.log(len(means))
     ratio = np.exp(log_s - log_r[:, None])
-    return WeightObjective(ratio, ratio * (log_r - log_joint(z))[:, None])
+    return WeightObjective(ratio, ratio * (log_r - log_joint(z))[:, None], log_r)
 
 
 def two_modes(z):

@@ -19,7 +19,7 @@ from skboost.frank_wolfe import (
     pairwise_direction,
 )
 
-FORMS = ("curvature", "lipschitz")
+FORMS = ("curvature", "lipschitz", "distance")
 
 
 def cells(components, target):
@@ -80,6 +80,7 @@ def test_half_of_what_line_search_gains_at_least(disjoint, form, memory, iterati
     exact = SimpleNamespace(
         slope=objective.slope,
         divergence=objective.divergence,
+        squared_distance=objective.squared_distance,
         along=objective.along,
         difference=lambda new, old: (objective.value(new) - objective.value(old), 0.0),
     )

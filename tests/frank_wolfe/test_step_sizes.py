@@ -1,5 +1,7 @@
 import numpy as np
 import pytest
+from scipy.integrate import quad
+from scipy.stats import norm
 from sklearn.base import clone
 
 from skboost.frank_wolfe import (
@@ -10,6 +12,7 @@ from skboost.frank_wolfe import (
     LineSearch,
     Predefined,
     StepSize,
+    StochasticLineSearch,
     apply,
     as_step_size,
     away_direction,
@@ -52,6 +55,44 @@ def test_corrective_steps_converge_linearly(problem, descend, corrective):
     weights, _ = descend(problem.objective, strategy, LineSearch(), 200, start)
     np.testing.assert_allclose(weights, problem.optimum, atol=1e-5)
     np.testing.assert_array_equal(weights == 0, problem.optimum == 0)
+
+
+def test_a_stochastic_line_search_is_near_the_exact_one(table):
+    f = table([-1, 1], [1, 1], lambda z: -0.5 * (z - 0.3) ** 2)
+    weights = np.array([1.0, 0.0])
+    direction = frank_wolfe_direction(f.slope(weights), weights, 1)
+    exact = LineSearch().choose(f, weights, direction).gamma
+    rule = StochasticLineSearch(n_steps=2000, rate=0.5, n_draws=1000)
+    found = rule.choose(f, weights, direction)
+    assert found.branch == "stochastic"
+    assert 0.1 < exact < 0.9 and found.gamma == pytest.approx(exact, abs=0.02)
+    assert rule.choose(f, weights, direction).gamma == found.gamma
+    for name in ("n_steps", "n_draws", "rate"):
+        with pytest.raises(ValueError, match=f"{name} must be"):
+            StochasticLineSearch(**{name: 0}).choose(f, weights, direction)
+
+
+def test_a_step_below_the_least_one_is_the_predefined_one(table):
+    f = table([-1, 1], [1, 1], lambda z: -0.5 * (z - 0.3) ** 2)
+    weights = np.array([1.0, 0.0])
+    direction = frank_wolfe_direction(f.slope(weights), weights, 1)
+    rule = AdaptiveBacktracking(initial=1e3, safeguard=False)
+    taken = rule.choose(f, weights, direction)
+    assert taken.branch == "adaptive" and 0.0 < taken.gamma < 0.01
+    instead = rule.set_params(min_gamma=0.01).choose(f, weights, direction)
+    assert instead.branch == "fallback" and instead.gamma == 2 / 3
+
+
+def test_the_squared_distance_is_an_integral(table):
+    means, sds, weights = np.array([-1, 1]), np.array([1, 0.5]), np.array([0.6, 0.4])
+    f = table(means, sds, lambda z: -0.5 * z**2, n_draws=20_000)
+
+    def square(z):
+        s = norm.pdf(z, means, sds)
+        return (s[1] - s @ weights) ** 2
+
+    found = f.squared_distance(1, weights) * np.exp(f.log_pool.max())
+    assert found == pytest.approx(quad(square, -10, 10)[0], rel=0.03)
 
 
 @pytest.mark.parametrize("rule", [*RULES.values(), Constant(0.3)])
@@ -242,14 +283,16 @@ class TestAdaptive:
             (pairwise_direction, 2.0, "pairwise"),
         ],
     )
-    def test_lipschitz_form_rescales_the_curvature(self, table, strategy, mode, kind):
+    @pytest.mark.parametrize("form", ["lipschitz", "distance"])
+    def test_other_forms_rescale_the_curvature(self, table, strategy, mode, kind, form):
         f = table([-1, 1, 3], [1, 1, 1], lambda z: -0.5 * (z - mode) ** 2)
         direction = strategy(f.slope(self.weights), self.weights, 2)
         assert direction.kind == kind
-        rule = AdaptiveBacktracking(form="lipschitz", safeguard=False)
+        rule = AdaptiveBacktracking(form=form, safeguard=False)
         step = rule.choose(f, self.weights, direction)
         moving = direction.away if direction.kind == "away" else 2
-        size = f.divergence(moving, self.weights)
+        sizes = {"lipschitz": f.divergence, "distance": f.squared_distance}
+        size = sizes[form](moving, self.weights)
         if direction.kind == "pairwise":
             size = 1.0
         expected = min(direction.gap / (step.curvature * size), direction.gamma_max)

@@ -12,9 +12,9 @@ from skboost import BoostedMatrixFactorization
 from skboost._random import SEARCH, generator, root_seed
 from skboost.conjugate import Entries, FactorTarget, ObservedEntries
 from skboost.families import Component
-from skboost.proposals import FACTOR_PROPOSERS, factor_proposer
+from skboost.proposals import factor_proposer
 from skboost.proposals._factors import _sizes
-from skboost.strategies import ResidualGain
+from skboost.strategies import ResidualGain, StochasticSearch
 
 # Fewer steps than by default: components that run away magnify rounding.
 RANK, SHAPE, N_DRAWS, N_STEPS = 2, (4, 3), 8, 200
@@ -34,20 +34,14 @@ def fitted(proposal=PUBLISHED, **params):
         "corrective": "none", "tol": 0.0, "n_restarts": 1, "n_draws": N_DRAWS,
         "max_iter": 3, "random_state": 0,
     }  # fmt: skip
+    few = StochasticSearch(N_STEPS, n_draws=None)
     return BoostedMatrixFactorization(
-        RANK, proposal=proposal, **{**published, **params}
+        RANK, proposal=proposal, search=few, **{**published, **params}
     ).fit(matrix())
 
 
-@pytest.fixture(scope="module", autouse=True)
-def few_steps():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(FACTOR_PROPOSERS["residual"], "n_steps", N_STEPS)
-        yield
-
-
 @pytest.fixture(scope="module")
-def published(few_steps):
+def published():
     return fitted()
 
 
