@@ -136,8 +136,10 @@ class PoissonResponse:
         at the rate of a row whose features are zero.
         """
         has_intercept = model.coef.shape[1] > len(model.numbers)
-        rate = np.exp(model.coef[:, -1] if has_intercept else 0.0)
-        return np.log1p(1.0 / rate + (0.0 if model.noise is None else model.noise))
+        log_rate = model.coef[:, -1] if has_intercept else 0.0
+        return np.logaddexp(
+            0.0 if model.noise is None else np.log1p(model.noise), -log_rate
+        )
 
     def quantiles(self, model, eta, p):
         """Smallest counts whose distribution functions reach p, (n, n_levels)."""
