@@ -56,6 +56,7 @@ RUNS = (
     Run("dask_workers", (), 10),
     Run("p0_tables", ("--sets", "ds1", "--replicates", "4", "--iterations", "5",
                       "--bases", "laplace"), 10, ("p0_ds1",)),
+    Run("p1_solver", ("--replicates", "5", "--splits", "4"), 10),
     Run("p0_tables", ("--sets", "eicu", "--replicates", "3", "--iterations", "6",
                       "--rows", "2000", "--bases", "laplace"), 10, ("p0_eicu",)),
     Run("p0_tables", ("--sets", "ds1", "--replicates", "2", "--iterations", "50",

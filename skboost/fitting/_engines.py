@@ -125,6 +125,7 @@ def _stochastic(target, search, parts, combination, settings):
             "search=StochasticSearch needs a fixed prior_scale, as in the papers; got "
             "one that is learned. Pass a number as prior_scale, or search='greedy'."
         )
+    settings = replace(settings, keep_best=search.select == "elbo")
     return Boosting(StochasticProposer(*parts, search), combination, settings)
 
 

@@ -47,6 +47,12 @@ class StochasticSearch(BaseEstimator):
         densities of their marginals, which is what the authors' code computes. It
         needs components with independent coordinates.
 
+    select : {"elbo", "last"}, default="elbo"
+        Which iterate is the result: the one with the largest ELBO, or the last. Under
+        "last" the stages of a fit are its iterates, from which their own measure may
+        choose, such as the train log likelihood of the authors. Factorisations choose
+        by their `step_size`.
+
     Examples
     --------
     >>> from sklearn.datasets import load_breast_cancer
@@ -71,6 +77,7 @@ class StochasticSearch(BaseEstimator):
         decay_every=100,
         n_draws=1,
         residual="joint",
+        select="elbo",
     ):
         self.n_steps = n_steps
         self.learning_rate = learning_rate
@@ -78,6 +85,7 @@ class StochasticSearch(BaseEstimator):
         self.decay_every = decay_every
         self.n_draws = n_draws
         self.residual = residual
+        self.select = select
 
     def check(self, family):
         """Refuse hyperparameters that mean nothing.
@@ -100,6 +108,8 @@ class StochasticSearch(BaseEstimator):
             self._require(valid, name, f"a number in (0, {most}]")
         known = self.residual in ("joint", "elementwise")
         self._require(known, "residual", "'joint' or 'elementwise'")
+        known = self.select in ("elbo", "last")
+        self._require(known, "select", "'elbo' or 'last'")
         if self.residual == "elementwise" and not independent(family):
             raise ValueError(
                 "residual='elementwise' needs components with independent coordinates, "

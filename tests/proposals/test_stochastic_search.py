@@ -93,7 +93,9 @@ def test_an_elementwise_mixture_is_the_product_of_marginals(family, density):
         assert_allclose(score[:, d], (ahead - behind) / (2 * step), atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["n_steps", "learning_rate", "decay", "decay_every"])
+@pytest.mark.parametrize(
+    "name", ["n_steps", "learning_rate", "decay", "decay_every", "residual", "select"]
+)
 def test_a_wrong_parameter_is_named(name):
     search = StochasticSearch(**{name: -1})
     with pytest.raises(ValueError, match=f"{name} must be .* got -1"):
@@ -111,6 +113,18 @@ def test_what_means_nothing_is_refused():
     factors = BoostedMatrixFactorization(2, search=StochasticSearch())
     with pytest.raises(ValueError, match="search needs proposal='residual'"):
         factors.fit(np.eye(4))
+
+
+def test_the_last_iterate_is_the_result_where_that_is_asked_for():
+    # Beside a first component that is nearly the target the residual ELBO is largest
+    # for ever wider components, and predefined steps towards these lose ELBO.
+    run = {**PUBLISHED, "family": "gaussian-diag", "max_iter": 3}
+    best, last = (
+        boost_posterior(gaussian, 2, **run, search=StochasticSearch(300, select=select))
+        for select in ("elbo", "last")
+    )
+    assert [stage.n_components for stage in last.stages] == [1, 2, 3]
+    assert best.posterior.n_components == 1 and best.elbo > last.elbo + 0.1
 
 
 def test_limits_bind_within_a_search():
