@@ -8,6 +8,7 @@ corrected by quasi-random nodes.
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from scipy.special import log_expit
@@ -24,11 +25,13 @@ _ARROW = 1e3
 _LEAST = 1e-9
 # Weights from which rounding in the dual form exceeds variances.
 _HEAVY = 1e6
+# Sweeps after which hardly anything is left of independent contrasts.
+_TURNED = 4
 # Of sweeps: damping of the first and later ones, and how many there are.
 _FIRST, _LATER, _SWEEPS, _COUPLED = 0.5, 0.7, 60, 25
-# Standard deviations by which means may miss after coupling, and without it where
-# sweeps have not converged.
-_NEAR, _MISSED = 0.03, 0.1
+# Standard deviations by which means of contrasts may miss: after coupling, since rows may
+# all miss alike, and where sweeps have not converged.
+_NEAR, _MISSED = 0.003, 0.1
 
 
 @dataclass(frozen=True)
@@ -50,11 +53,10 @@ class ClassRows:
         """How many classes there are."""
         return len(self.nodes) + 1
 
-    @property
+    @cached_property
     def order(self):
         """Classes (n_rows, K), the row's own one first."""
-        distance = (np.arange(self.n_classes) - self.y[:, None]) % self.n_classes
-        return np.argsort(distance, axis=1)
+        return (self.y[:, None] + np.arange(self.n_classes)) % self.n_classes
 
     def initial(self, n_priors):
         """Sites to begin with, (n_priors, n_rows, K - 1)."""
@@ -222,56 +224,63 @@ class ClassRows:
 
     def given_sites(self, predictors, sites):
         """`Gaussians` that sites amount to, once those of every row are coupled."""
-        n_priors = len(sites.converged)
-        means, covariances = [], []
-        for g in range(n_priors):
-            here = predictors.of(np.array([g]))
-            one = sites.of(np.array([g]))
-            a, h = self._arrows(one.precision, one.shift)
+        a, h = self._arrows(sites.precision, sites.shift)
+        some = np.flatnonzero(sites.converged)
+        if some.size:
             with np.errstate(all="ignore"):
-                coupled = self._coupled(here, one) if one.converged[0] else None
-            if coupled is not None:
-                a, h = coupled
-            w = self.weights[:, None]
-            mean, covariance = here.posterior(w * a, w * h)
-            means.append(mean[0])
-            covariances.append(covariance[0])
-        return Gaussians(sites.log_evidence, np.array(means), np.array(covariances))
+                a[some], h[some] = self._coupled(predictors.of(some), sites.of(some))
+        w = self.weights[:, None]
+        return Gaussians(sites.log_evidence, *predictors.posterior(w * a, w * h))
 
     def _coupled(self, predictors, sites):
-        """Sites of one prior with the softmax's precision; None if they fail."""
+        """Sites with the softmax's precision, as they were where sweeps fail."""
+        try:
+            return self._coupled_sweeps(predictors, sites)
+        except np.linalg.LinAlgError:
+            if len(sites.converged) == 1:
+                return self._arrows(sites.precision, sites.shift)
+        each = np.arange(len(sites.converged))[:, None]
+        pairs = [self._coupled(predictors.of(g), sites.of(g)) for g in each]
+        return tuple(map(np.concatenate, zip(*pairs, strict=True)))
+
+    def _coupled_sweeps(self, predictors, sites):
         a, h = self._arrows(sites.precision, sites.shift)
+        found, settled = (a.copy(), h.copy()), np.zeros(len(a), dtype=bool)
         own = _ARROW * sites.precision.sum(axis=2)
-        others, linear, offset = sites.precision, -sites.shift, None
+        parts, offset = [own, sites.precision, -sites.shift], None
         for sweep in range(_COUPLED):
-            try:
-                given = self._moments(predictors, a, h)
-            except np.linalg.LinAlgError:
-                return None
+            given = self._moments(predictors, a, h)
             mean, variance = given[0], np.maximum(given[1], 1e-12)
             now = _others(mean)
             offset = now if offset is None else 0.5 * (offset + now)
-            # The site's curvature and slope in one contrast, the others held.
-            total = own[..., None] + others.sum(axis=2, keepdims=True)
-            curvature = others * (1.0 - others / total)
-            slope = -(linear - _pressed(own, others, -mean))
-            curvature = np.minimum(curvature, 0.95 / variance)
-            site_shift = slope + curvature * mean
-            one = _matched(mean, variance, curvature, site_shift, offset)
-            miss = (np.abs(one.tilted - mean) / np.sqrt(variance)).max()
-            if not np.isfinite(miss):
-                return None
-            if miss < _NEAR:
-                return a, h
+            held = _of_contrasts(mean, variance, *parts)
+            one = _matched(mean, variance, *held, offset)
+            miss = (np.abs(one.tilted - mean) / np.sqrt(variance)).max(axis=(1, 2))
+            near = 10.0 * _NEAR if sweep == _COUPLED - 1 else _NEAR
+            new = (sweep >= _TURNED) & (miss < near) & ~settled
+            found[0][new], found[1][new] = a[new], h[new]
+            settled |= new
+            if settled.all():
+                break
             rate = _FIRST if sweep < 2 else _LATER
-            new_own, new_others = _softmax_precision(one.tilted, one.precision)
-            new_linear = _pressed(new_own, new_others, -one.tilted) - one.slope
-            own = own + rate * (new_own - own)
-            others = others + rate * (new_others - others)
-            linear = linear + rate * (new_linear - linear)
+            own, others = _softmax_precision(one.tilted, one.precision)
+            linear = _pressed(own, others, -one.tilted) - one.slope
+            parts = [
+                old + rate * (new - old)
+                for old, new in zip(parts, (own, others, linear), strict=True)
+            ]
+            own, others, linear = parts
             a = self._by_class(own, others)
             h = self._by_class(-linear.sum(axis=2), linear)
-        return None
+        return found
+
+
+def _of_contrasts(mean, variance, own, others, linear):
+    """Precision and shift of a row's site in every contrast, the others held."""
+    total = own[..., None] + others.sum(axis=2, keepdims=True)
+    curvature = np.minimum(others * (1.0 - others / total), 0.95 / variance)
+    slope = _pressed(own, others, -mean) - linear
+    return curvature, slope + curvature * mean
 
 
 @dataclass(frozen=True)
