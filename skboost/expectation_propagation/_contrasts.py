@@ -29,8 +29,8 @@ _HEAVY = 1e6
 _TURNED = 4
 # Of sweeps: damping of the first and later ones, and how many there are.
 _FIRST, _LATER, _SWEEPS, _COUPLED = 0.5, 0.7, 60, 25
-# Standard deviations by which means of contrasts may miss: after coupling, since rows may
-# all miss alike, and where sweeps have not converged.
+# Standard deviations by which means of contrasts may miss: after coupling, since rows
+# may all miss alike, and where sweeps have not converged.
 _NEAR, _MISSED = 0.003, 0.1
 
 
