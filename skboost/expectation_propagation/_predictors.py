@@ -68,6 +68,13 @@ class Primal(_Predictors):
         variance = np.einsum("gnp,gnp->gn", known, known)
         return Moments((known @ turned)[:, :, 0], variance, log_det)
 
+    def marginals(self, precision, shift):
+        """Means and variances (n_priors, dim) of the parameters given sites."""
+        root, _ = self._root(precision)
+        turned = root @ self._pulled(shift)[:, :, None]
+        mean = (root.transpose(0, 2, 1) @ turned)[:, :, 0]
+        return self.scales * mean, self.scales**2 * (root**2).sum(axis=1)
+
     def posterior(self, precision, shift):
         """Means (n_priors, dim) and covariances of the parameters given sites."""
         root, _ = self._root(precision)

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 
 from skboost.expectation_propagation._fits import Sites, propagated, variational
-from skboost.expectation_propagation._predictors import Dual, linear_predictors
+from skboost.expectation_propagation._predictors import linear_predictors
 from skboost.expectation_propagation._probits import expected_log, log_evidence
 
 # Values of ln s above that of the prior's own scale which are tried first, and the step
@@ -48,7 +48,7 @@ class SignedRows:
     X: np.ndarray
     weights: np.ndarray
 
-    # Whether Gaussians are known by their marginals alone: more parameters than rows.
+    # Whether Gaussians are known by their marginals alone.
     marginal = False
     # What sites are matched to, by expectations under Gaussians.
     evidence, expected = staticmethod(log_evidence), staticmethod(expected_log)
@@ -136,11 +136,6 @@ class WideRows(SignedRows):
     """`SignedRows` with so many parameters that a covariance matrix has no room."""
 
     marginal = True
-
-    def predictors(self, variances):
-        """See `SignedRows`."""
-        scales = np.sqrt(variances)
-        return Dual(self.X * scales[:, None, :], scales)
 
 
 class ScaleNodes(NamedTuple):

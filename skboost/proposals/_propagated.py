@@ -38,6 +38,9 @@ _MOST_ENTRIES = 1_100_000
 # times classes, beyond which a fit takes more than some seconds; nodes by which the
 # evidence of a row is corrected.
 _MOST_CLASSES, _MOST_PARAMETERS, _MOST_PRODUCTS, _N_NODES = 20, 1000, 1_500_000, 64
+# Rows or columns, whichever are fewer, up to which matrices of that size cost less than
+# a search for low-rank covariances: a second or two for 41 on 500 rows of 400 columns.
+_MOST_SWEPT = 600
 # Probability of a node among those of its kind, and of the kind, below which there is
 # no component.
 _LIGHTEST = 2e-3
@@ -47,7 +50,7 @@ def propagates(target, family):
     """Whether a first mixture can be found by expectation propagation.
 
     Two classes, a prior that is a mixture of normal ones, full Gaussian components, and
-    rows that fit; or fewer rows than columns, and a scale that is learned. Of more
+    rows that fit; or hundreds of columns, and a scale that is learned. Of more
     classes the prior is a normal one that all of them have.
     """
     if not isinstance(target, GLMTarget):
@@ -80,9 +83,10 @@ def has_room_for_classes(n_rows, dim, family, n_classes):
 
 
 def is_wide(n_rows, dim, family):
-    """Whether covariances have no room, but those of the rows' predictors have."""
-    many = n_rows * dim <= _MOST_ENTRIES and dim > MAX_FULL_DIM >= n_rows
-    return family.exact_expectations and family.low_rank and many
+    """Whether components have no room for covariances, but sweeps have."""
+    many = n_rows * dim <= _MOST_ENTRIES and dim > MAX_FULL_DIM
+    swept = min(n_rows, dim) <= _MOST_SWEPT
+    return family.exact_expectations and family.low_rank and many and swept
 
 
 # Priors that are mixtures of normal ones, which are a mixture of one.
@@ -93,8 +97,11 @@ _MIXTURES = {
 }
 
 
-def signed_rows(target):
-    """The rows of a logistic regression with their classes, or the signs of two."""
+def signed_rows(target, family):
+    """The rows of a logistic regression with their classes, or the signs of two.
+
+    They give the moments for which a family has room.
+    """
     target.ledger.spend()
     X, y, weight = map(np.concatenate, zip(*target.rows.map(_arrays), strict=True))
     if target.intercept:
@@ -109,8 +116,7 @@ def signed_rows(target):
     mixture, weight = _MIXTURES[type(prior)], target.temperature * weight
     if mixture is not None:
         return MixedRows(X, weight, mixture(prior))
-    narrow = target.dim <= MAX_FULL_DIM
-    return SignedRows(X, weight) if narrow else WideRows(X, weight)
+    return (WideRows if family.low_rank else SignedRows)(X, weight)
 
 
 def _arrays(table):
@@ -152,7 +158,7 @@ class PropagatedProposer(DensityProposer):
     def initial(self, target, settings):
         # Sweeps that do not settle go between modes of heavy-tailed priors, and span
         # them; a lower bound would have one.
-        gaussians = signed_rows(target).gaussians(
+        gaussians = signed_rows(target, self.family).gaussians(
             target.scale[None] ** 2, bounded=target.log_concave
         )
         return Mixture.single(*_components(self.family, gaussians)), Modes()
@@ -188,7 +194,7 @@ class EvidenceProposer(FamilyProposer):
 
     def initial(self, target, settings):
         """The mixture over scales, and `ScaleNode`s of components in place of modes."""
-        rows, prior = signed_rows(target), target.scale_prior
+        rows, prior = signed_rows(target, self.family), target.scale_prior
         parts = [None]
         for root in prior.roots:
             parts.append(_over_scales(rows, target, root, parts[-1]))

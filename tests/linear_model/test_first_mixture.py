@@ -167,10 +167,11 @@ def test_a_fit_says_where_bounds_stand_for_evidence():
     assert "did not converge" not in fitted(CANCER, BENIGN).message_
 
 
-def test_hundreds_of_columns_have_their_means_and_variances():
+@pytest.mark.parametrize("n", [40, pytest.param(400, marks=pytest.mark.slow)])
+def test_hundreds_of_columns_have_their_means_and_variances(n):
     rng = np.random.default_rng(3)
-    rows = rng.standard_normal((40, 320))
-    y = (rows[:, :4].sum(axis=1) > rng.logistic(size=40)).astype(int)
+    rows = rng.standard_normal((n, 320))
+    y = (rows[:, :4].sum(axis=1) > rng.logistic(size=n)).astype(int)
     with pytest.warns(ConvergenceWarning, match="and no correlations"):
         wide = fitted(rows, y)
     # Those of full components, which have room for fewer columns.
