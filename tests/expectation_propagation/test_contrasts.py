@@ -45,15 +45,16 @@ def quadrature(rows, scale):
     return evidence, mean, np.sqrt(mass @ (theta - mean) ** 2)
 
 
-@pytest.mark.parametrize("scale", [0.5, 1.0, 3.0])
-def test_three_classes_are_near_quadrature(scale):
+@pytest.mark.parametrize(("scale", "apart"), [(0.5, 0.02), (1.0, 0.02), (3.0, 0.05)])
+def test_three_classes_are_near_quadrature(scale, apart):
     rows = rows_of()
     evidence, mean, std = quadrature(rows, scale)
     found = fine(rows, scale)
     # Sites of a row are independent where evidence is taken: a tenth of a nat at most.
     assert found.log_evidence[0] == pytest.approx(evidence, abs=0.1)
-    assert found.means[0] == pytest.approx(mean, abs=0.12 * std.min())
-    assert np.sqrt(np.diag(found.covariances[0])) == pytest.approx(std, rel=0.1)
+    assert found.means[0] == pytest.approx(mean, abs=0.1 * std.min())
+    # Without coupling they are three to five per cent too narrow.
+    assert np.sqrt(np.diag(found.covariances[0])) == pytest.approx(std, rel=apart)
 
 
 def test_weights_are_repetition():
