@@ -113,6 +113,24 @@ def test_what_a_probe_calls_little_is_skewed_where_a_pilot_is_cheap():
     assert result.remaining_kl < 0.5 * plain.remaining_kl
 
 
+def test_orbits_of_few_draws_end_no_run_beside_a_long_tail():
+    """A normal truncated at zero, on the log scale: reweighted draws of one Gaussian
+    said .005 nats where .027 to .039 were left, and .004 without orbits."""
+
+    def log_density(theta):
+        return anp.sum(theta - 0.5 * anp.exp(2.0 * theta), axis=1)
+
+    grid, step = np.linspace(-16.0, 3.0, 4001, retstep=True)
+    log_p = log_density(grid[:, None]) - 0.5 * np.log(0.5 * np.pi)
+
+    def exact_kl(seed):
+        result = boost_posterior(log_density, 1, random_state=seed)
+        log_q = result.posterior.log_density(grid[:, None])
+        return step * np.sum(np.exp(log_q) * (log_q - log_p))
+
+    assert np.median([exact_kl(seed) for seed in range(3)]) < 0.015
+
+
 def test_what_remains_with_orbits_knows_its_error():
     """Its two means share their draws: their errors are not added."""
 
