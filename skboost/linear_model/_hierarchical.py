@@ -35,10 +35,12 @@ _FEW_EFFECTIVE = 0.3
 HIERARCHICAL_CONSTRAINTS = {
     name: SCALED_CONSTRAINTS[name]
     for name in (
-        "prior", "fit_intercept", "intercept_scale", "max_iter", "tol", "max_time",
+        "fit_intercept", "intercept_scale", "max_iter", "tol", "max_time",
         "random_state", "n_jobs",
     )
 } | {
+    # No prior by column.
+    "prior": SCALED_CONSTRAINTS["prior"][:2],
     # No common scale of the coefficients is learned beside those of effects.
     "prior_scale": [StrOptions({"auto"}), *SCALED_CONSTRAINTS["prior_scale"][2:]],
     "groups": ["array-like", str, Integral, None],

@@ -1,6 +1,7 @@
 """A linear model as one frozen object: what a fit begins with, and what stays of it."""
 
 from dataclasses import dataclass, replace
+from numbers import Integral
 
 import numpy as np
 from sklearn.base import clone
@@ -16,6 +17,8 @@ from skboost.posterior import MixturePosterior
 from skboost.proposals import LOWEST_NODE
 from skboost.targets import (
     PRIORS,
+    ColumnPriors,
+    ColumnScale,
     CommonScale,
     DispersionPrior,
     FlatPrior,
@@ -29,13 +32,14 @@ from skboost.targets import (
     Prior,
     ScalePrior,
     as_prior,
+    has_mean,
     updated_target,
     validate_scale,
 )
 
 LINEAR_MODEL_CONSTRAINTS = {
     **BOOSTING_CONSTRAINTS,
-    "prior": [StrOptions(set(PRIORS)), InstanceOf(Prior, "skboost.priors")],
+    "prior": [StrOptions(set(PRIORS)), InstanceOf(Prior, "skboost.priors"), dict],
     "prior_scale": [
         StrOptions({"learn"}),
         InstanceOf(ScalePrior, "skboost.priors"),
@@ -57,6 +61,7 @@ SCALED_CONSTRAINTS = {
 PRIOR_OF_CLASSES = [
     StrOptions({"auto", "principal", *PRIORS}),
     InstanceOf(Prior, "skboost.priors"),
+    dict,
 ]
 NOISE_PRIOR = [StrOptions({"auto"}), InstanceOf(NoiseScalePrior, "skboost.priors")]
 DISPERSION_PRIOR = [
@@ -267,9 +272,18 @@ def prior_and_scale(
     estimator's.
     """
     named = estimator.prior if prior is None else prior
+    own = []
+    if isinstance(named, dict):
+        named, own = "normal", own_priors(named, layout.features)
     principal = isinstance(named, str) and named == "principal"
     # A clone: what was fitted does not change with the parameters.
     prior = clone(as_prior("normal" if principal else named))
+    if has_mean(prior):
+        raise ValueError(
+            "mean of a NormalPrior must be 0.0 where it is that of all coefficients; "
+            f"got {prior.mean!r}. Give it to single ones by name: "
+            "prior={'age': NormalPrior(scale=1.0, mean=0.5)}."
+        )
     chosen = estimator.prior_scale if chosen is None else chosen
     follows = isinstance(chosen, str | ScalePrior)
     n, scale = rows.n_features, chosen
@@ -277,6 +291,8 @@ def prior_and_scale(
         scale = auto(unit, column_moments(rows)[1])
     # A prior object's own scale counts: the default of 1 leaves it as it is.
     scale = validate_scale(scale, n) * prior.resolve_scale(n)
+    for column, one in own:
+        scale[column] = one.scale
     if layout.intercept:
         width = estimator.intercept_scale
         if isinstance(width, str):
@@ -286,7 +302,9 @@ def prior_and_scale(
             mean, _ = column_moments(rows)
             width = np.linalg.norm([10.0 * unit, level, *(scale * mean)])
         scale = np.append(scale, width)
-    if not follows or chosen == "auto":
+    if own:
+        prior = ColumnPriors(prior, own, len(scale))
+    if not follows or chosen == "auto" or len(own) == n:
         return prior, scale
     # Scale of the half-t prior of a scale that is learned, in units of the columns.
     # Between 1 and 2.5 the log losses of benchmarks/few_rows.py differ by .005 nats on
@@ -296,7 +314,34 @@ def prior_and_scale(
     if principal:
         covariance = column_covariance(rows) * np.outer(scale[:n], scale[:n])
         return PrincipalScale(shared, covariance, factor), scale
-    return CommonScale(prior, shared, layout.n_outputs * n, factor), scale
+    shared[[column for column, _ in own]] = False
+    kind = ColumnScale if own else CommonScale
+    return kind(prior, shared, layout.n_outputs * int(shared.sum()), factor), scale
+
+
+def own_priors(given, features):
+    """Pairs of a column and its `Prior`, from a dict by names or indices."""
+    found = {}
+    for key, prior in given.items():
+        names = [column for column, name in enumerate(features) if name == key]
+        if isinstance(key, Integral) and 0 <= key < len(features):
+            names = [int(key)]
+        if len(names) != 1 or names[0] in found:
+            raise ValueError(
+                "prior must have names of columns as keys, or their indices, and each "
+                f"column once; got {key!r} for columns {list(features)[:10]}. The "
+                "columns of arrays are 'x0', 'x1', and so on."
+            )
+        prior = clone(as_prior(prior))
+        scale, mean = prior.scale, getattr(prior, "mean", 0.0)
+        if np.ndim(scale) or np.ndim(mean) or not np.isfinite(mean):
+            raise ValueError(
+                f"prior of {key!r} must have a number as its scale, and a finite one "
+                f"as its mean; got {prior!r}."
+            )
+        validate_scale(scale, 1)
+        found[names[0]] = prior
+    return sorted(found.items())
 
 
 def highest_point(target, centre, unit, max_iter=500):

@@ -92,8 +92,10 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedEstimator)
     ----------
     likelihood : {"poisson", "negative_binomial"}, default="poisson"
         Distribution of a count around its mean.
-    prior : {"normal", "laplace", "student_t", "cauchy"} or Prior, default="normal"
-        Independent prior of the coefficients, around zero.
+    prior : {"normal", "laplace", "student_t", "cauchy"}, Prior or dict, \
+            default="normal"
+        Independent prior of the coefficients, around zero. A dict has priors of single
+        coefficients, as in `BoostedBayesianLinearRegression`.
     prior_scale : "auto", "learn", float, array-like of shape (n_features,) or \
             ScalePrior, default="auto"
         Scale of the prior in the unit of the coefficients, one or per feature;

@@ -22,6 +22,7 @@ from skboost.modes import Modes
 from skboost.proposals._density import DensityProposer
 from skboost.proposals._family import FamilyProposer
 from skboost.targets import (
+    ColumnScale,
     GLMTarget,
     LaplacePrior,
     Logistic,
@@ -54,6 +55,8 @@ def propagates(target, family):
     classes the prior is a normal one that all of them have.
     """
     if not isinstance(target, GLMTarget):
+        return False
+    if isinstance(target.scale_prior, ColumnScale):
         return False
     prior = target.prior if target.scale_prior is None else target.prior.coef
     size = len(target.rows), target.dim, family

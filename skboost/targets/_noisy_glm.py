@@ -61,9 +61,12 @@ class NoiseScalePrior(CheckedPrior):
         return value, self.weight * (square - 1.0), -self.weight * square
 
 
-def as_noise_prior(given, spread):
-    """The `NoiseScalePrior` that a user has given, for responses of this deviation."""
-    prior = NoiseScalePrior() if isinstance(given, str) else given
+def as_noise_prior(given, spread, weight=1.0):
+    """The `NoiseScalePrior` that a user has given, for responses of this deviation.
+
+    An automatic one has this weight.
+    """
+    prior = NoiseScalePrior(weight) if isinstance(given, str) else given
     scale = 1e-2 * spread if isinstance(prior.scale, str) else prior.scale
     return NoiseScalePrior(prior.weight, scale).checked()
 

@@ -169,16 +169,23 @@ class FlatPrior(Prior):
 
 
 class NormalPrior(Prior):
-    """Independent Normal(0, scale^2) coordinates.
+    """Independent Normal(mean, scale^2) coordinates.
 
     Parameters
     ----------
     scale : float or array-like (dim,), default=1.0
         Standard deviation.
+    mean : float, default=0.0
+        Other than zero for single coefficients only: ``prior={"age": NormalPrior(0.5,
+        mean=1.0)}`` of a linear model.
     """
 
     log_concave = True
     power = 2.0
+
+    def __init__(self, scale=1.0, mean=0.0):
+        self.scale = scale
+        self.mean = mean
 
     def _standard(self, z):
         return -0.5 * (z * z + LOG_2PI), -z

@@ -175,8 +175,12 @@ class CommonScale(Prior):
         score = np.empty(theta.shape)
         score[:, ~own] = self.coef.score_at_scales(z, np.exp(self.log_s), share)
         score[:, ~own] /= scale[~own]
-        more, score[:, own] = self.coef.value_and_score(theta[:, own], scale[own])
+        more, score[:, own] = self._density_of_others(theta, scale, own)
         return value + more - np.log(scale[~own]).sum(), score
+
+    def _density_of_others(self, theta, scale, others):
+        """Log density of coordinates without the factor, and its score."""
+        return self.coef.value_and_score(theta[:, others], scale[others])
 
     def _table(self, theta, scale):
         """Log joint density of the coefficients and the grid, and the coefficients."""

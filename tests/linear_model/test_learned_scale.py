@@ -60,7 +60,7 @@ def dense_quadrature(X, y, log_s, level, fit_intercept=True, temperature=1.0):
     intercept = np.linalg.norm([10 * spread, y.mean(), *(unit * X.mean(axis=0))])
     A = np.column_stack([X, np.ones(n)]) if fit_intercept else X
     log_joint = HalfTPrior(scale=1.5).value_and_score(log_s)[0]
-    log_joint += NoiseScalePrior(1.0, 1e-2 * spread).value_and_score(level)[0]
+    log_joint += NoiseScalePrior(0.1, 1e-2 * spread).value_and_score(level)[0]
     coef, square = np.empty((2, *log_s.shape, A.shape[1]))
     for k in np.ndindex(log_s.shape):
         scales = np.append(np.exp(log_s[k]) * unit, intercept)[: A.shape[1]]
