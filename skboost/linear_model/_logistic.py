@@ -59,12 +59,11 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
     ----------
     prior : {"auto", "principal", "normal", "laplace", "student_t", "cauchy"}, \
             Prior or dict, default="auto"
-        Of the coefficients: independent ones, or ``"principal"``, which averages over
-        three normal priors whose variances along the principal components of the
-        columns are in proportion to their variance to the power 0, 1/2 or 1. It needs
-        two classes, a scale that is learned and Gaussian components of up to 300
-        parameters. ``"auto"`` takes it where it can, and ``"normal"`` elsewhere. A dict
-        has priors of single coefficients: see `BoostedBayesianLinearRegression`.
+        Of the coefficients: independent ones, or ``"principal"``, the average of three
+        normal priors whose variances along principal components are in proportion to
+        those of the columns to the power 0, 1/2 or 1. It needs two classes, a learned
+        scale and up to 300 parameters of Gaussian components. ``"auto"`` takes it where
+        it can, else ``"normal"``. A dict: see `BoostedBayesianLinearRegression`.
     prior_scale : "auto", "learn", float, array-like of shape (n_features,) or \
             ScalePrior, default="auto"
         Scale of the prior, one or per feature; multiplies the own scale of a `Prior`

@@ -276,14 +276,7 @@ def prior_and_scale(
     if isinstance(named, dict):
         named, own = "normal", own_priors(named, layout.features)
     principal = isinstance(named, str) and named == "principal"
-    # A clone: what was fitted does not change with the parameters.
-    prior = clone(as_prior("normal" if principal else named))
-    if has_mean(prior):
-        raise ValueError(
-            "mean of a NormalPrior must be 0.0 where it is that of all coefficients; "
-            f"got {prior.mean!r}. Give it to single ones by name: "
-            "prior={'age': NormalPrior(scale=1.0, mean=0.5)}."
-        )
+    prior = _prior_of_all("normal" if principal else named)
     chosen = estimator.prior_scale if chosen is None else chosen
     follows = isinstance(chosen, str | ScalePrior)
     n, scale = rows.n_features, chosen
@@ -317,6 +310,19 @@ def prior_and_scale(
     shared[[column for column, _ in own]] = False
     kind = ColumnScale if own else CommonScale
     return kind(prior, shared, layout.n_outputs * int(shared.sum()), factor), scale
+
+
+def _prior_of_all(named):
+    """The prior of coefficients without one of their own, by its name or an object."""
+    # A clone: what was fitted does not change with the parameters.
+    prior = clone(as_prior(named))
+    if has_mean(prior):
+        raise ValueError(
+            "mean of a NormalPrior must be 0.0 where it is that of all coefficients; "
+            f"got {prior.mean!r}. Give it to single ones by name: "
+            "prior={'age': NormalPrior(scale=1.0, mean=0.5)}."
+        )
+    return prior
 
 
 def own_priors(given, features):

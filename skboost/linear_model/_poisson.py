@@ -97,13 +97,13 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedEstimator)
         Independent prior of the coefficients, around zero. A dict has priors of single
         coefficients, as in `BoostedBayesianLinearRegression`.
     prior_scale : "auto", "learn", float, array-like of shape (n_features,) or \
-            ScalePrior, default="auto"
+            ScalePrior, default="learn"
         Scale of the prior in the unit of the coefficients, one or per feature;
         multiplies the own scale of a `Prior` object. ``"learn"`` averages over a
         common factor of what "auto" is, whose prior is ``HalfTPrior(df=3, scale=1.5)``
         or the `ScalePrior` given; see :doc:`/user_guide/prior_scale`.
-        ``"auto"`` is 1 per
-        standard deviation of the feature.
+        ``"auto"`` is 1 per standard deviation of the feature. `partial_fit` averages
+        over the factor in the first call, whose posterior is the prior of the next.
     fit_intercept : bool, default=True
         Whether the model has an intercept.
     intercept_scale : "auto" or float, default="auto"
@@ -182,7 +182,7 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedEstimator)
         *,
         likelihood="poisson",
         prior="normal",
-        prior_scale="auto",
+        prior_scale="learn",
         fit_intercept=True,
         intercept_scale="auto",
         dispersion_prior="auto",

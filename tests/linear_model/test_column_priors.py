@@ -24,7 +24,9 @@ RESPONSES = {
     "three": (BoostedBayesianLogisticRegression, RNG.integers(0, 3, 30)),
     "counts": (BoostedBayesianPoissonRegression, RNG.poisson(np.exp(ETA))),
 }
-pytestmark = pytest.mark.filterwarnings("ignore::skboost.exceptions.OverdispersionWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::skboost.exceptions.OverdispersionWarning"
+)
 
 
 def fitted(what, prior, rows=X, **settings):
