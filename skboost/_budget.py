@@ -13,8 +13,8 @@ class End(NamedTuple):
     ----------
     by : str
         The parameter whose limit was reached ("max_iter", "max_time" or
-        "max_evaluations"), "tol", "enough", "improper", "stuck", "callback" or
-        "interruption".
+        "max_evaluations"), "tol", "auto" (that is ``tol="auto"``), "improper", "stuck",
+        "callback" or "interruption".
     message : str
         The same as a sentence for the user.
     """
@@ -27,7 +27,7 @@ class End(NamedTuple):
     @property
     def converged(self):
         """Whether the stopping rule ended it."""
-        return self.by in ("tol", "enough")
+        return self.by in ("tol", "auto")
 
 
 class BudgetSpent(Exception):

@@ -9,6 +9,14 @@ N_ERRORS = 2.0
 LOG_2PI = np.log(2.0 * np.pi)
 
 
+def as_floats(values):
+    """Values as an array of floats; a TypeError where that would lose something."""
+    # A conversion would drop imaginary parts, with a warning at best.
+    if np.iscomplexobj(values):
+        raise TypeError("complex numbers are not supported")
+    return np.asarray(values, dtype=float)
+
+
 def log_sum_exp(a, log_weights=None):
     """Row-wise ``ln sum_k exp(a_nk + log_weights_k)``; rows of -inf give -inf.
 

@@ -26,6 +26,7 @@ from skboost.fitting import (
     BOOSTING_CONSTRAINTS,
     BoostedEstimator,
     callback_data,
+    make_limits,
     make_settings,
     warn_where_called,
 )
@@ -331,7 +332,7 @@ def _warn_of_gain(fit, params):
     # Some KL remains wherever rows depend on columns, and averages are not meant to
     # converge: a warning is worth it only where the last component still gained.
     gain = fit.history[-1]["gain"]
-    if not fit.run.converged and gain > params["tol"]:
+    if not fit.run.converged and gain > make_limits(params).tol:
         warn_where_called(
             f"{fit.report.message} The last component gained {gain:.2g} nats. "
             "Raise max_iter (or max_time), n_restarts or tol.",

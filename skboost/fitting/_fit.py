@@ -88,6 +88,8 @@ class Fit:
         One record per iteration.
     converged : bool
         Whether the stopping rule ended the run, and no probe found a missed mode.
+    allowed_kl : float
+        Nats that ``tol="auto"`` lets remain; zero for another `tol`.
     warp : WarpReport or None
         What became of the warp that was asked for.
     """
@@ -96,6 +98,7 @@ class Fit:
         self.run, self.kind = run, problem.engine.kind
         self.seed = problem.engine.settings.seed
         self.history = [history_record(info) for info in run.history]
+        self.allowed_kl = problem.engine.settings.allowed_kl or 0.0
         self.warp = run.prepared
         self._problem, self._options = problem, options
         self._budget = Budget() if budget is None else budget

@@ -20,9 +20,12 @@ def message_of(problem, run, place, corrected, judgement, interval):
     message = run.message + _remarks(problem, run, corrected, judgement, interval)
     missed = _uncertified(judgement.missed, place)
     # Probes that found a mode contradict the word.
-    return (
-        missed + message.replace("Converged", "The search ended") if missed else message
-    )
+    return missed + _ended(message) if missed else message
+
+
+def _ended(message):
+    """A message without the word that all is well."""
+    return message.replace("Converged", "The search ended")
 
 
 def _remarks(problem, run, corrected, judgement, interval):
@@ -135,21 +138,22 @@ def warn_unfinished(fit, settable):
     run = fit.run
     cut_short = run.history[0].cut_short and run.n_iter == 1
     if run.history[-1].improper or fit.misses_modes or cut_short:
-        warn_where_called(fit.report.message, ConvergenceWarning)
-    elif run.end.by == "enough" and fit.remaining_before_orbits > _HOPELESS:
-        advice = _advice(run, settable, fit.mixture.components[0].family)
-        warn_where_called(
-            f"{run.end.message} The estimate is {fit.remaining_before_orbits:.2g} nats "
-            f"before orbits.{advice}",
-            ConvergenceWarning,
-        )
-    elif fit.leaves_more_than(_MUCH) and fit.report.remaining_kl > _MUCH:
-        report = fit.report
-        advice = _advice(run, settable, fit.mixture.components[0].family)
-        warn_where_called(
-            f"{report.message} The estimate is {report.remaining_kl:.2g} nats.{advice}",
-            ConvergenceWarning,
-        )
+        warn_where_called(_ended(fit.report.message), ConvergenceWarning)
+        return
+    by_auto, before = run.end.by == "auto", fit.remaining_before_orbits
+    # What ``tol="auto"`` allows is what was asked for.
+    much = max(_MUCH, fit.allowed_kl) if by_auto else _MUCH
+    if by_auto and before > _HOPELESS:
+        left, message = f"{before:.2g} nats of KL remain before orbits", run.end.message
+    elif fit.leaves_more_than(much) and fit.report.remaining_kl > much:
+        left = f"{fit.report.remaining_kl:.2g} nats of KL remain"
+        message = fit.report.message
+    else:
+        return
+    advice = _advice(run, settable, fit.mixture.components[0].family)
+    warn_where_called(
+        f"About {left}, by estimate.{advice} {_ended(message)}", ConvergenceWarning
+    )
 
 
 def _advice(run, settable, family):
@@ -157,7 +161,7 @@ def _advice(run, settable, family):
     ended_by = run.end.by
     if ended_by in _LIMITS:
         advice = [f"raise {ended_by}"]
-    elif ended_by == "enough":
+    elif ended_by == "auto":
         advice = ["pass a smaller tol, such as tol=0.01"]
     else:
         advice = ["lower tol"] if ended_by == "tol" else []

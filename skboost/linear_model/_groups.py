@@ -10,6 +10,7 @@ from scipy import sparse
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
+from skboost._math import as_floats
 from skboost._row_blocks import Table
 from skboost._rows import canonical_rows
 from skboost._sklearn import check_sample_weight
@@ -146,7 +147,7 @@ def numbers_of(X, columns):
     parts = []
     for i in columns.numbers:
         try:
-            parts.append(np.asarray(column_of(X, i), dtype=np.float64))
+            parts.append(as_floats(column_of(X, i)))
         except (TypeError, ValueError) as error:
             raise type(error)(
                 f"X must have numbers in column {columns.names[i]!r}: {error}. Name it "

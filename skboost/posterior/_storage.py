@@ -84,6 +84,9 @@ def reading_archive(path, file_format, version, writer):
                 f"{header['skboost_version']} in format {header['format_version']}; "
                 f"this version reads formats up to {version}. Update skboost."
             )
+        params = [v for name, v in arrays.items() if name.startswith("params")]
+        if not all(np.all(np.isfinite(one)) for one in params):
+            raise _Refusal("path holds parameters of components that are not finite.")
         yield header, arrays
 
 

@@ -9,6 +9,8 @@ the last parameter meets a constant that is added or summed where it is due.
 import numpy as np
 from scipy import sparse
 
+from skboost._math import as_floats
+
 
 class Block:
     """Some rows of a design matrix; products act on (dim,) or (dim, k) parameters."""
@@ -119,7 +121,7 @@ def with_exposure(offset, exposure, n_samples):
 def _one_per_row(name, given, n_samples):
     """An argument of a user as a float array (n_samples,)."""
     try:
-        values = np.asarray(given, dtype=float)
+        values = as_floats(given)
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"{name} must be an array of {n_samples} numbers; got {given!r}."

@@ -119,7 +119,8 @@ def numbers_of(name, value, theta):
             got = "complex ones"
             raise TypeError(got)
         return np.array(value, dtype=float)
-    except (TypeError, ValueError) as error:
+    # Whole numbers of Python may be too large for a float.
+    except (TypeError, ValueError, OverflowError) as error:
         raise LogDensityError(
             f"{name} must return numbers; got {got} at "
             f"theta={np.atleast_2d(theta)[0]}. {advice}"

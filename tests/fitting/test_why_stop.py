@@ -62,9 +62,7 @@ def ended(*later, facts=FACTS, **limits):
         ),
         pytest.param(info(1e-3, inconclusive=True, remaining=9.0), "stuck", id="stuck"),
         pytest.param(info(0.1, inconclusive=True), None, id="doubtful but gaining"),
-        pytest.param(
-            info(0.1, little_remains="Converged: little."), "enough", id="enough"
-        ),
+        pytest.param(info(0.1, little_remains="Converged: little."), "auto", id="auto"),
         pytest.param(info(0.1, improper="Stopped."), "improper", id="improper"),
         pytest.param(
             info(0.1, little_remains="Converged.", improper="Stopped."),

@@ -341,6 +341,7 @@ BAD_DATA = [
     (with_entry(np.nan), "NaN"),
     (with_entry(np.inf), "infinity"),
     ({"X": np.array([["a", "b", "c"]] * 48)}, "could not convert|numbers in column"),
+    ({"X": np.full((48, 3), 1j)}, "(?i)complex"),
     ({"y": None}, "requires y"),
     ({"y": [0, 1, 2]}, "inconsistent numbers of samples"),
     ({"y": np.ones((48, 2))}, "MultiOutputRegressor|1d array"),

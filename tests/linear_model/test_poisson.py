@@ -82,6 +82,13 @@ def test_the_score_of_far_offsets_is_a_number():
     assert model.score(X, y, offset=offset - 800.0) < 0.0
 
 
+@pytest.mark.parametrize("name", ["offset", "exposure"])
+def test_imaginary_parts_are_refused(name):
+    X, y = np.ones((4, 1)), np.arange(4)
+    with pytest.raises(ValueError, match=f"{name} must be an array of 4 numbers"):
+        BoostedBayesianPoissonRegression().fit(X, y, **{name: np.full(4, 1.0 + 1j)})
+
+
 def test_a_score_without_the_exposure_of_the_fit_says_so():
     X = np.random.default_rng(0).normal(size=(30, 1))
     y, exposure = np.arange(30) % 3, np.linspace(1.0, 2.0, 30)

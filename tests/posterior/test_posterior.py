@@ -304,6 +304,18 @@ def test_load_refuses_later_formats_and_unknown_families(tmp_path, bimodal):
             MixturePosterior.load(path)
 
 
+def test_load_refuses_parameters_that_are_not_finite(tmp_path, bimodal):
+    path = tmp_path / "posterior.npz"
+    bimodal.save(path)
+    with np.load(path) as archive:
+        arrays = dict(archive)
+    for wrong in (np.nan, np.inf):
+        arrays["params_1"] = np.full_like(arrays["params_1"], wrong)
+        np.savez(path, **arrays)
+        with pytest.raises(ValueError, match="not finite"):
+            MixturePosterior.load(path)
+
+
 def test_own_families_cannot_be_saved(tmp_path):
     class Own(Laplace):
         pass

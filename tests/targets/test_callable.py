@@ -320,6 +320,7 @@ def test_a_function_of_one_point_fails_without_a_word_on_batches(theta):
     [
         (lambda t: anp.sum(t**2, axis=1) + 1j, True, "complex"),
         (lambda t: "seven", None, "str"),
+        (lambda t: 10**400, None, "int"),
         (lambda t: None, None, "None at"),
         (lambda t: None, True, "None at"),
         (lambda t: None, False, "None at"),
