@@ -1,6 +1,12 @@
 """The way of every fit: prepare, boost, correct, report."""
 
-from skboost.fitting._boost import Options, RunInterrupted, boost
+from skboost.fitting._boost import (
+    FunctionObserver,
+    Observer,
+    Options,
+    RunInterrupted,
+    boost,
+)
 from skboost.fitting._checkpoint import (
     Checkpoint,
     CheckpointWarning,
@@ -28,7 +34,6 @@ from skboost.fitting._natural_gradients import (
     SVIEstimator,
     check_same_model,
 )
-from skboost.fitting._observers import FunctionObserver, Observer
 from skboost.fitting._result import BoostingResult, FitInterrupted
 from skboost.fitting._run import Prepared, Run
 from skboost.fitting._stopping import Limits, why_stop

@@ -9,12 +9,16 @@ from skboost._pickles import read, written
 from skboost._random import root_seed
 from skboost._renamed import refuse_unknown
 from skboost._sklearn import CallbackSupportMixin
-from skboost.fitting._boost import Options, RunInterrupted, boost
+from skboost.fitting._boost import (
+    EstimatorObserver,
+    Options,
+    RunInterrupted,
+    boost,
+)
 from skboost.fitting._checkpoint import keeper_of
 from skboost.fitting._engines import make_engine, make_limits
 from skboost.fitting._fit import FromFit
 from skboost.fitting._messages import warn_unfinished
-from skboost.fitting._observers import EstimatorObserver
 from skboost.posterior import as_posterior
 
 
@@ -122,7 +126,7 @@ class BoostedEstimator(FittingEstimator):
         kept where it is interrupted, since its rows could not be passed once more.
         """
         params = self.get_params(deep=False) if params is None else params
-        before = None if update else self._fit_to_go_on_with()
+        before = vars(self).get("_fit") if self.warm_start and not update else None
         seed = root_seed(self.random_state) if before is None else before.seed
         starts = np.zeros((1, target.dim)) if starts is None else starts
         engine = engine_of(target, params, starts, seed, self.n_jobs)
@@ -153,9 +157,6 @@ class BoostedEstimator(FittingEstimator):
         observer.finish(fit)
         warn(fit, self.get_params(deep=False))
         return self
-
-    def _fit_to_go_on_with(self):
-        return vars(self).get("_fit") if self.warm_start else None
 
 
 def common_attributes(fit):

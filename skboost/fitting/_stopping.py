@@ -21,10 +21,6 @@ class Limits:
         """What a run that begins now may spend."""
         return Budget(self.max_time, self.max_evaluations, target.ledger, clock)
 
-    def why_stop(self, history, facts):
-        """The `End` of a run after its last iteration, or None where it goes on."""
-        return why_stop(history, self, facts)
-
 
 def why_stop(history, limits, facts):
     """The `End` of a run after its last iteration, or None where it goes on.

@@ -19,7 +19,7 @@ from skboost.approximation import Mixture
 from skboost.families import Component
 from skboost.modes import Modes, climb_all
 from skboost.objectives import SingleELBO
-from skboost.proposals._family import FamilyProposer
+from skboost.proposals._density import FamilyProposer
 from skboost.proposals._first import enough_draws, first_component
 from skboost.proposals._gaussian import natural_gaussian
 

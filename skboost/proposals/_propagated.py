@@ -19,8 +19,7 @@ from skboost.expectation_propagation import (
 )
 from skboost.families import MAX_FULL_DIM, Component, FullGaussian
 from skboost.modes import Modes
-from skboost.proposals._density import DensityProposer
-from skboost.proposals._family import FamilyProposer
+from skboost.proposals._density import DensityProposer, FamilyProposer
 from skboost.targets import (
     ColumnScale,
     GLMTarget,

@@ -14,7 +14,7 @@ from skboost.approximation import Mixture
 from skboost.families import Component
 from skboost.modes import Modes
 from skboost.objectives import SingleELBO
-from skboost.proposals._family import FamilyProposer
+from skboost.proposals._density import FamilyProposer
 
 
 class StochasticSearch(BaseEstimator):

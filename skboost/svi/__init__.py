@@ -1,6 +1,6 @@
 """Natural-gradient steps for conjugate models: SVI and SVI+, and their schedules."""
 
-from skboost.svi._engine import NaturalGradient, SVIState, noise_weights
+from skboost.svi._engine import NaturalGradient, SVIState, absorb, noise_weights
 from skboost.svi._run import SVILimits, SVIRun, run, why_stop
 from skboost.svi._schedules import (
     LEARNING_RATES,
@@ -10,4 +10,3 @@ from skboost.svi._schedules import (
     as_learning_rate,
     effective_size,
 )
-from skboost.svi._stream import absorb

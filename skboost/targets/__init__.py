@@ -3,7 +3,7 @@
 from skboost._budget import Budget, BudgetSpent
 from skboost._math import bounded_exp
 from skboost._row_blocks import Table
-from skboost.targets._base import Target, warn_of_wrong_gradient
+from skboost.targets._base import Ledger, Target, warn_of_wrong_gradient
 from skboost.targets._callable import CallableTarget
 from skboost.targets._column_priors import ColumnPriors, ColumnScale, has_mean
 from skboost.targets._composed import (
@@ -24,7 +24,6 @@ from skboost.targets._failures import (
     what_came,
 )
 from skboost.targets._glm import GLMTarget
-from skboost.targets._ledger import Ledger
 from skboost.targets._likelihood import (
     Logistic,
     Multinomial,

@@ -9,7 +9,7 @@ import autograd
 import numpy as np
 
 from skboost._parallel import chunked_map
-from skboost.targets._base import Target
+from skboost.targets._base import Ledger, Target
 from skboost.targets._failures import (
     FailedEvaluationError,
     LogDensityError,
@@ -20,7 +20,6 @@ from skboost.targets._failures import (
     quiet,
     user_code,
 )
-from skboost.targets._ledger import Ledger
 
 # Draws per chunk of work: fixed, so that the answer does not depend on n_jobs. Searches
 # often ask for 16 points at once, which two workers then share.
