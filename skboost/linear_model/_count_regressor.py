@@ -38,7 +38,9 @@ class BayesianCountRegressor(RegressorMixin):
 
     def _with_offset(self, X, offset, exposure):
         X = checked_rows(self, X)
-        return X, checked_offset(offset, exposure, X.shape[0])
+        offset = checked_offset(offset, exposure, X.shape[0])
+        warn_of_missing_exposure(self._model_.exposed, offset)
+        return X, offset
 
     def predict(self, X, offset=None, return_std=False, exposure=None):
         """Mean of the posterior predictive distribution.
@@ -58,6 +60,14 @@ class BayesianCountRegressor(RegressorMixin):
         mean : ndarray of shape (n_samples,)
         std : ndarray of shape (n_samples,)
             Only where `return_std` is True.
+
+        Warns
+        -----
+        UserWarning
+            After a fit with exposures or offsets, where neither is given: rows are then
+            taken to have an exposure of one. `cross_val_predict` passes none on; means
+            are in proportion to the exposure, so that they can be multiplied by it.
+            ``exposure=np.ones(n_samples)`` says that one is meant.
         """
         X, offset = self._with_offset(X, offset, exposure)
         mean, std = self._predictive().model.mean_and_std(X, offset)
@@ -228,12 +238,13 @@ class BayesianCountRegressor(RegressorMixin):
 
 
 def warn_of_missing_exposure(exposed, offset):
-    """Say that counts without an exposure are judged by a fit that had some."""
+    """Say that rows without an exposure are asked of a fit that had some."""
     if offset is None and exposed:
         warn_where_called(
             "The fit was told the exposure of its counts; these have none, and are "
             "taken to have an exposure of one each. Pass exposure= or offset=; in "
-            "pipelines and searches, by set_score_request(exposure=True).",
+            "pipelines and searches, by set_score_request(exposure=True). "
+            "cross_val_predict passes none on: multiply its means by the exposures.",
             UserWarning,
         )
 

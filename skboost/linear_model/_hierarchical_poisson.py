@@ -242,6 +242,12 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
         mean : ndarray of shape (n_samples,)
         std : ndarray of shape (n_samples,)
             Only where `return_std` is True.
+
+        Warns
+        -----
+        UserWarning
+            Where neither `offset` nor `exposure` is given after a fit that had one; see
+            `BoostedBayesianPoissonRegression.predict`.
         """
         rows = self._offset_rows(X, population, offset, exposure)
         mean, std = self._predictive().model.mean_and_std(*rows)
@@ -327,13 +333,14 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
         """
         y = checked_counts(self, X, y)
         rows = self._offset_rows(X, population, offset, exposure)
-        warn_of_missing_exposure(self._model_.response.exposed, rows[-1])
         return self._predictive().log_density(rows, y)
 
     def _offset_rows(self, X, population, offset, exposure):
         """Numeric columns, groups and offsets of new rows."""
         numbers, codes = self._rows(X, population)
-        return numbers, codes, checked_offset(offset, exposure, len(numbers))
+        offset = checked_offset(offset, exposure, len(numbers))
+        warn_of_missing_exposure(self._model_.response.exposed, offset)
+        return numbers, codes, offset
 
     def score(self, X, y, sample_weight=None, offset=None, exposure=None):
         """D squared, the share of the deviance that the predictive mean explains.
@@ -355,7 +362,6 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
         y = checked_counts(self, X, y)
         weight = check_sample_weight(sample_weight, y, dtype=np.float64)
         offset = checked_offset(offset, exposure, len(y))
-        warn_of_missing_exposure(self._model_.response.exposed, offset)
         mean = self.predict(X, offset=offset)
         return explained_deviance(y, mean, weight, offset)
 

@@ -136,9 +136,11 @@ def test_an_exposure_is_an_offset_before_its_logarithm():
         found = getattr(one, name)(*given, exposure=years)
         expected = getattr(other, name)(*given, offset=np.log(years))
         np.testing.assert_allclose(found, expected)
-    assert not np.allclose(one.predict(rows), one.predict(rows, exposure=years))
-    for score in (one.score, one.log_predictive_density):
-        with pytest.warns(UserWarning, match="The fit was told the exposure"):
-            score(rows, y)
+    for name in ("predict", "predict_interval", "score", "log_predictive_density"):
+        given = (rows,) if name.startswith("predict") else (rows, y)
+        with pytest.warns(UserWarning, match="The fit was told the exposure") as caught:
+            found = getattr(one, name)(*given)
+        assert len(caught) == 1
+        assert not np.allclose(found, getattr(one, name)(*given, exposure=years))
     with pytest.raises(ValueError, match="exposure must be positive"):
         one.predict(rows, exposure=0.0 * years)

@@ -5,9 +5,11 @@ from functools import partial
 
 import numpy as np
 import pytest
+import sklearn
 from numpy.testing import assert_allclose
 from sklearn.linear_model import PoissonRegressor
 from sklearn.metrics import d2_tweedie_score
+from sklearn.model_selection import cross_val_predict
 
 from skboost import BoostedBayesianPoissonRegression
 from skboost.targets import GLMTarget, Poisson, Table
@@ -89,21 +91,39 @@ def test_imaginary_parts_are_refused(name):
         BoostedBayesianPoissonRegression().fit(X, y, **{name: np.full(4, 1.0 + 1j)})
 
 
-def test_a_score_without_the_exposure_of_the_fit_says_so():
+def test_what_is_asked_without_the_exposure_of_the_fit_says_so():
     X = np.random.default_rng(0).normal(size=(30, 1))
     y, exposure = np.arange(30) % 3, np.linspace(1.0, 2.0, 30)
     settings = {"max_iter": 1, "n_draws": 64, "random_state": 0}
     model = BoostedBayesianPoissonRegression(**settings).fit(X, y, exposure=exposure)
-    for score in (model.score, model.log_predictive_density):
+    for name in (
+        "predict",
+        "predict_interval",
+        "predict_quantiles",
+        "score",
+        "log_predictive_density",
+    ):
+        given = (X,) if name.startswith("predict") else (X, y)
         with pytest.warns(UserWarning, match="The fit was told the exposure") as caught:
-            score(X, y)
-        assert caught[0].filename == __file__
+            getattr(model, name)(*given)
+        assert [warning.filename for warning in caught] == [__file__]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.score(X, y, exposure=exposure)
-        # A rate for an exposure of one.
-        model.predict(X)
+        ones = model.predict(X, exposure=np.ones(30))
+        assert_allclose(model.predict(X, exposure=exposure), ones * exposure)
         model.fit(X, y).score(X, y)
+        model.predict(X)
+
+
+def test_predictions_of_folds_without_an_exposure_say_so():
+    X = np.random.default_rng(0).normal(size=(30, 1))
+    y, exposure = np.arange(30) % 3, np.linspace(1.0, 2.0, 30)
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = regression(max_iter=1).set_fit_request(exposure=True)
+        model.set_predict_request(exposure=True)
+        with pytest.warns(UserWarning, match="cross_val_predict passes none on"):
+            cross_val_predict(model, X, y, cv=3, params={"exposure": exposure})
 
 
 def test_pieces_without_an_exposure_do_not_make_the_others_forgotten():
