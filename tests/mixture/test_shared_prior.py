@@ -107,6 +107,17 @@ def test_the_bound_is_just_below_the_evidence_by_quadrature():
     assert evidence - 0.3 < bound < evidence
 
 
+def test_independent_means_have_their_own_prior():
+    target, natural = _begun(clusters="independent", mean_variance=9.0)
+    draws = target.model.sample(natural, 3, np.random.default_rng(0))
+    means = draws["means"] - target.model.center
+    near, far = (
+        target.shared.log_density(draws | {"means": factor * means})
+        for factor in (1.0, 2.0)
+    )
+    assert_allclose(near - far, 1.5 * (means**2).sum(axis=(1, 2)) / 9.0)
+
+
 def _summed_out(prior, logs, u, v):
     """Logarithm of the integral over B = exp(u) and tau = exp(v) of one dimension."""
     (dof,), ((rate,),) = prior.scale_prior.dof, prior.scale_prior.rate[0]

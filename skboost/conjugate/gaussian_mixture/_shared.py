@@ -252,7 +252,7 @@ class SharedPrior:
     def _log_means(self, means, precisions):
         clusters, covariance = self._clusters, self._clusters.covariance
         size = np.prod(clusters.shape)
-        if clusters.name == "independent":
+        if self.settings["clusters"] == "independent":
             return clusters.factors[0].log_density(
                 clusters.factors[0].prior, {"means": means}
             )
