@@ -67,6 +67,20 @@ def test_blocks_run(page, tmp_path, monkeypatch):
         exec(compile(block, where, "exec"), namespace)
 
 
+def test_the_first_snippet_of_the_readme_prints_what_stands_below_it(capsys):
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    code, said = re.search(
+        r"```python\n(.*?)```\s+```text\n(.*?)```", readme, re.S
+    ).groups()
+    exec(compile(code, "README", "exec"), {"__name__": "__main__"})
+    numbers = [
+        [float(x) for x in re.findall(r"\d\.\d+", text)]
+        for text in (capsys.readouterr().out, said)
+    ]
+    # Rounding differs from machine to machine.
+    assert len(numbers[0]) == 9 and numbers[0] == pytest.approx(numbers[1], abs=0.011)
+
+
 @pytest.mark.slow
 def test_the_quick_start_prints_what_the_readme_says(tmp_path):
     pytest.importorskip("matplotlib")
