@@ -61,9 +61,9 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
             Prior or dict, default="auto"
         Of the coefficients: independent ones, or ``"principal"``, the average of three
         normal priors whose variances along principal components are in proportion to
-        those of the columns to the power 0, 1/2 or 1. It needs two classes, a learned
-        scale and up to 300 parameters of Gaussian components. ``"auto"`` takes it where
-        it can, else ``"normal"``. A dict: see `BoostedBayesianLinearRegression`.
+        those of the columns to the power 0, 1/2 or 1. It needs a learned scale and full
+        Gaussian components, for which there is room. ``"auto"`` takes it where it can,
+        else ``"normal"``. A dict: see `BoostedBayesianLinearRegression`.
     prior_scale : "auto", "learn", float, array-like of shape (n_features,) or \
             ScalePrior, default="auto"
         Scale of the prior, one or per feature; multiplies the own scale of a `Prior`

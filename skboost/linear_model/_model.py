@@ -234,13 +234,13 @@ def scale_of_classes(estimator, rows, layout, n_classes):
 def prior_of_classes(estimator, rows, layout, n_classes):
     """The prior of a classifier's parameters, and its scales for these rows."""
     chosen = scale_of_classes(estimator, rows, layout, n_classes)
-    prior = _prior_of_classes(estimator, rows, layout, chosen)
+    prior = _prior_of_classes(estimator, rows, layout, chosen, n_classes)
     return prior_and_scale(
         estimator, rows, layout, auto=scale_of_all, chosen=chosen, prior=prior
     )
 
 
-def _prior_of_classes(estimator, rows, layout, chosen):
+def _prior_of_classes(estimator, rows, layout, chosen, n_classes):
     """The `prior` of a classifier with this `prior_scale`, by its name or an object.
 
     An automatic one is that along principal components where it can be averaged over
@@ -248,16 +248,19 @@ def _prior_of_classes(estimator, rows, layout, chosen):
     """
     if estimator.prior not in ("auto", "principal"):
         return estimator.prior
-    dim = rows.n_features + layout.intercept
-    able = layout.n_outputs == 1 and isinstance(chosen, str | ScalePrior)
-    if able and begins_in_closed_form(estimator.get_params(deep=False), len(rows), dim):
+    dim = layout.n_outputs * (rows.n_features + layout.intercept)
+    size = len(rows), dim, n_classes
+    params = estimator.get_params(deep=False)
+    if isinstance(chosen, str | ScalePrior) and begins_in_closed_form(params, *size):
         return "principal"
     if estimator.prior == "auto":
         return "normal"
     raise ValueError(
-        "prior='principal' needs two classes, prior_scale='learn', family='gaussian' "
-        "with at most 300 parameters, objective='kl' and at most 1.1 million numbers "
-        "in X; this model has others. Set prior='normal' for one common variance."
+        "prior='principal' needs prior_scale='learn', family='gaussian', "
+        "objective='kl' and room: of two classes at most 300 parameters and 1.1 "
+        "million numbers in X, of more at most 20 classes, 1,000 parameters and 1.5 "
+        "million as the product of these, rows and classes; this model has others. "
+        "Set prior='normal' for one common variance."
     )
 
 
@@ -306,7 +309,7 @@ def prior_and_scale(
     shared, factor = np.arange(len(scale)) < n, factor.checked()
     if principal:
         covariance = column_covariance(rows) * np.outer(scale[:n], scale[:n])
-        return PrincipalScale(shared, covariance, factor), scale
+        return PrincipalScale(shared, covariance, factor, layout.n_outputs), scale
     shared[[column for column, _ in own]] = False
     kind = ColumnScale if own else CommonScale
     return kind(prior, shared, layout.n_outputs * int(shared.sum()), factor), scale

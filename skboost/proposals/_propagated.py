@@ -225,10 +225,11 @@ def _over_scales(rows, target, root, near):
     """
     factor, own = target.scale_prior.factor, target.scale
     shared = np.resize(target.scale_prior.shared, len(own))
-    turn = None
+    turn, width = None, rows.X.shape[1]
     if root is not None:
-        turn = np.diag(own)
-        turn[np.ix_(shared, shared)] = own[shared][:, None] * root
+        # Of the columns, and then of the parameters of all classes.
+        turn, of_columns = np.diag(own[:width]), shared[:width]
+        turn[np.ix_(of_columns, of_columns)] = own[:width][of_columns, None] * root
     nodes = scale_nodes(
         rows.in_units(own) if turn is None else replace(rows, X=rows.X @ turn),
         lambda log_s: np.where(shared, np.exp(2.0 * log_s)[:, None], 1.0),
@@ -241,5 +242,6 @@ def _over_scales(rows, target, root, near):
         squares = own**2 if rows.marginal else np.outer(own, own)
         back = means * own, covariances * squares
     else:
+        turn = np.kron(np.eye(len(own) // width), turn)
         back = means @ turn.T, turn @ covariances @ turn.T
     return nodes._replace(gaussians=Gaussians(log_evidence, *back))

@@ -202,11 +202,14 @@ class PrincipalScale(CommonScale):
     Given s and a power g of 0, 1/2 or 1, equally probable, their covariance is
     ``c s^2 V diag(l^g) V^T`` in units of their scales, where `covariance` is
     ``V diag(l) V^T`` of the columns in the same units, and c leaves the mean prior
-    variance of the linear predictors as it is for g = 0.
+    variance of the linear predictors as it is for g = 0. Of several classes each has
+    this prior, independent of the others.
     """
 
-    def __init__(self, shared, covariance, factor):
-        super().__init__(NormalPrior(), shared, len(covariance), factor)
+    def __init__(self, shared, covariance, factor, n_outputs=1):
+        n_shared = n_outputs * len(covariance)
+        super().__init__(NormalPrior(), shared, n_shared, factor)
+        self._by_output = np.eye(n_outputs)
         self.log_mass = self.log_mass - np.log(len(_POWERS))
         variances, axes = np.linalg.eigh(covariance)
         variances = np.maximum(variances, 0.0)
@@ -219,13 +222,16 @@ class PrincipalScale(CommonScale):
             roots.append(axes * np.sqrt(grown))
             precisions.append((axes / grown) @ axes.T)
             log_dets.append(np.log(grown).sum())
-        self.roots, self.precisions = tuple(roots), np.array(precisions)
-        self._log_dets = np.array(log_dets)
+        # Of one class, and of all.
+        self.roots = tuple(roots)
+        self.precisions = np.array([np.kron(self._by_output, p) for p in precisions])
+        self._log_dets = n_outputs * np.array(log_dets)
 
     def covariance_given(self, scale, node):
         """The covariance of the coefficients at a node of another kind than 0."""
         whole, shared = np.diag(scale**2), self._shared(scale)
-        root = np.exp(node.log_s) * scale[shared][:, None] * self.roots[node.kind]
+        root = np.kron(self._by_output, self.roots[node.kind])
+        root = np.exp(node.log_s) * scale[shared][:, None] * root
         whole[np.ix_(shared, shared)] = root @ root.T
         return whole
 

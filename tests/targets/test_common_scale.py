@@ -76,6 +76,24 @@ def test_covariances_along_principal_components_are_equally_probable():
     assert np.exp(prior.log_posterior(theta, SCALE)) == pytest.approx(posterior.T)
 
 
+def test_components_of_several_classes_are_independent():
+    one = PrincipalScale(SHARED, COVARIANCE, HalfTPrior())
+    two = PrincipalScale(SHARED, COVARIANCE, HalfTPrior(), n_outputs=2)
+    theta, scale = np.array([[0.3, -0.4, 2.0, 5.0, 0.1, -1.0]]), np.tile(SCALE, 2)
+    parts = np.split(theta, 2, axis=1)
+    for kind in (0, 1, 2):
+        node = ScaleNode(0.3, kind)
+        expected = sum(one.log_density_given(part, SCALE, node) for part in parts)
+        assert two.log_density_given(theta, scale, node) == pytest.approx(expected)
+        if kind:
+            given = two.covariance_given(scale, node)
+            each = one.covariance_given(SCALE, node)
+            assert given == pytest.approx(np.kron(np.eye(2), each))
+    _, score = two.value_and_score(theta, scale)
+    slope = differences(lambda x: two.log_density(x[None], scale)[0], theta[0], 1e-6)
+    assert score[0] == pytest.approx(slope, rel=1e-5, abs=1e-6)
+
+
 def test_constant_columns_have_no_components():
     prior = PrincipalScale(SHARED, np.zeros((2, 2)), HalfTPrior())
     theta = np.array([[0.3, -0.4, 2.0]])
