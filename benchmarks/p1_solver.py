@@ -3,12 +3,13 @@
     python benchmarks/p1_solver.py [--replicates 5] [--splits 10] [--iterations 18]
 
 A component takes 600 steps of Adam on one draw from a random start, steps are
-predefined, and the reported iterate has the largest train log likelihood
-(``search=StochasticSearch(600, select="last")``). Beside it the first component of the
-same runs, and one component of either base solved to convergence. Data are the 2,674
-rows of ds1_100_test without an intercept, split 70 to 30; every split is fitted from
-``--replicates`` seeds. AUROC is that of the mean logit, as the authors compute it. Each
-split gives the mean and the standard deviation over seeds, and the last rows pool them.
+predefined (``search=StochasticSearch(600, select="last")``), and the reported iterate
+is the last, or the one with the largest train log likelihood. Beside it the first
+component of the same runs, and one component of either base solved to convergence. Data
+are the 2,674 rows of ds1_100_test without an intercept, split 70 to 30; every split is
+fitted from ``--replicates`` seeds. AUROC is that of the mean logit, as the authors
+compute it. Each split gives the mean and the standard deviation over seeds, and the
+last rows pool them.
 """
 
 from _harness import Report, mean_and_error, parser, shared_module, timed  # isort: skip
@@ -68,7 +69,8 @@ def runs_of(metrics, data, seed, args):
         )  # fmt: skip
         stages = [figures(metrics, each, data, seed) for each in result.stages]
         found["one Laplace, 600 steps"] = stages[0]
-        found[name] = max(stages)
+        found[name] = stages[-1]
+        found[f"{name}, by train LL"] = max(stages)
     return found, cpu
 
 
