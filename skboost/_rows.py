@@ -17,7 +17,8 @@ def canonical_rows(X, y, weight):
     used = weight > 0
     if not used.all():
         X, y, weight = X[used], y[used], weight[used]
-    if _size(X) > MAX_BYTES:
+    size = X.data.nbytes + X.indices.nbytes if sparse.issparse(X) else X.nbytes
+    if size > MAX_BYTES:
         return X, y, weight
     # Zero the sign of zeros: -0.0 equals 0.0 but has other bits.
     X = X + 0.0 if not sparse.issparse(X) else _clean(X)
@@ -32,10 +33,6 @@ def canonical_rows(X, y, weight):
         weight[order], np.searchsorted(inverse[order], range(len(keys)))
     )
     return X[first], y[first], merged
-
-
-def _size(X):
-    return X.data.nbytes + X.indices.nbytes if sparse.issparse(X) else X.nbytes
 
 
 def _clean(X):

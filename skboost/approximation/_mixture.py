@@ -83,10 +83,6 @@ def _validated_weights(weights, n_components):
     return weights
 
 
-def _as_component(item):
-    return item if isinstance(item, Component) else Component(*item)
-
-
 @dataclass(frozen=True, eq=False)
 class Mixture:
     """Mixture density on R^dim; components may come from several families.
@@ -119,7 +115,10 @@ class Mixture:
     orbiting = False
 
     def __post_init__(self):
-        components = tuple(map(_as_component, self.components))
+        components = tuple(
+            one if isinstance(one, Component) else Component(*one)
+            for one in self.components
+        )
         if not components:
             raise ValueError("components must hold at least one component; got none.")
         dims = sorted(set(map(_DIM, components)))

@@ -16,7 +16,7 @@ from skboost.objectives import (
     SearchContext,
     joint_gains,
 )
-from skboost.proposals import STOPS, best_stop, points_at_stops
+from skboost.proposals import STOPS, DensityProposer, best_stop, points_at_stops
 from skboost.targets import CallableTarget
 
 from ..boosting.conftest import FAR_MODES
@@ -148,3 +148,22 @@ def test_components_of_open_rank_take_part():
     theta = result.posterior.sample(20_000, random_state=99)
     kl = np.mean(result.posterior.log_density(theta) - two_bumps(theta))
     assert kl < 0.2
+
+
+def test_the_start_that_leads_to_the_largest_gain_wins():
+    """Modes of mass .6 and .2 are missing, and starts lead to both."""
+    centres, masses = np.array([-8.0, 0.0, 8.0]), np.array([0.6, 0.2, 0.2])
+
+    def density(theta):
+        parts = anp.log(masses) - 0.5 * (theta - centres) ** 2
+        return anp.log(anp.sum(anp.exp(parts), axis=1))
+
+    target, mixture = CallableTarget(density, 1), Mixture.single(component(8.0, 1.0))
+    base = [FAMILY.base_draws(512, 1, np.random.default_rng(0))]
+    pool = PooledDraws.of(target, mixture, base, False)
+    fixed = FixedMixture.of(mixture, pool)
+    modes = tuple(component(centre, 1.0) for centre in (0.0, -8.0))
+    context = SearchContext(target, mixture, fixed, pool, 1, False, modes)
+    proposer = DensityProposer(FAMILY, JointGain(), np.zeros((1, 1)))
+    found = proposer.propose(target, context, Settings(n_restarts=12, seed=0))
+    assert_allclose(found.location(), [-8.0], atol=0.5)
