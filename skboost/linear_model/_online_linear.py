@@ -10,6 +10,7 @@ from skboost._random import generator, root_seed
 from skboost._sklearn import StrOptions, fit_context
 from skboost.fitting import callback_data, warn_where_called
 from skboost.linear_model._methods import POSITIVE
+from skboost.linear_model._model import NOISE_PRIOR
 from skboost.linear_model._online import (
     ONLINE_CONSTRAINTS,
     OnlineEstimator,
@@ -27,6 +28,7 @@ from skboost.linear_model._regressor import BayesianRegressor
 from skboost.online import ONLINE_METHODS, ConjugateStream, DiagonalStream, GaussianLoss
 from skboost.posterior import check_size
 from skboost.serving import LinearRegressor
+from skboost.targets import NoiseScalePrior
 
 
 class OnlineBayesianLinearRegression(BayesianRegressor, OnlineEstimator):
@@ -50,8 +52,9 @@ class OnlineBayesianLinearRegression(BayesianRegressor, OnlineEstimator):
     noise_scale : "infer" or float, default="infer"
         Standard deviation of the noise. "infer" needs ``method="ewa"`` and keeps the
         normal-inverse-gamma posterior.
-    noise_prior : tuple of two floats, default=(1e-3, 1e-3)
-        Shape and rate of the inverse gamma prior of the noise variance.
+    noise_prior : "auto" or NoiseScalePrior, default="auto"
+        Prior of an inferred noise scale, as in `BoostedBayesianLinearRegression`, with
+        a number for its scale. ``"auto"`` is ``NoiseScalePrior(0.002, 1.0)``.
     prior_scale : float or array-like of shape (n_features,), default=1.0
         Standard deviation of the coefficients' prior; in units of the noise where that
         is inferred.
@@ -118,7 +121,7 @@ class OnlineBayesianLinearRegression(BayesianRegressor, OnlineEstimator):
         "method": [StrOptions(set(ONLINE_METHODS))],
         "intercept_scale": [StrOptions({"auto"}), POSITIVE],
         "noise_scale": [StrOptions({"infer"}), POSITIVE],
-        "noise_prior": ["array-like"],
+        "noise_prior": NOISE_PRIOR,
     }
 
     def __init__(
@@ -127,7 +130,7 @@ class OnlineBayesianLinearRegression(BayesianRegressor, OnlineEstimator):
         method="ewa",
         covariance="auto",
         noise_scale="infer",
-        noise_prior=(1e-3, 1e-3),
+        noise_prior="auto",
         learning_rate="auto",
         beta="auto",
         forgetting=1.0,
@@ -337,14 +340,13 @@ def _floats(y):
 
 
 def _checked_prior(noise_prior):
-    """Shape and rate as an array (2,)."""
-    try:
-        prior = np.asarray(noise_prior, dtype=float)
-    except (TypeError, ValueError):
-        prior = np.empty(0)
-    if prior.shape != (2,) or not (np.isfinite(prior).all() and prior.min() > 0.0):
+    """Shape and rate of the noise variance's inverse gamma prior, an array (2,)."""
+    if noise_prior == "auto":
+        noise_prior = NoiseScalePrior(0.002, 1.0)
+    if noise_prior.scale == "auto":
         raise ValueError(
-            "noise_prior must be two positive numbers, shape and rate; got "
-            f"{noise_prior!r}."
+            "noise_prior needs a number for its scale: nobody knows the responses of a "
+            f"stream before they come; got {noise_prior!r}."
         )
-    return prior
+    prior = noise_prior.checked()
+    return 0.5 * prior.weight * np.array([1.0, prior.scale**2])

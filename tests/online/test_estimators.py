@@ -19,6 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler, scale
 
 from skboost import OnlineBayesianLinearRegression, OnlineBayesianLogisticRegression
+from skboost.priors import NoiseScalePrior
 from skboost.strategies import PowerRate
 
 ESTIMATORS = [OnlineBayesianLogisticRegression, OnlineBayesianLinearRegression]
@@ -120,7 +121,9 @@ def test_fixed_noise_is_the_closed_form(diabetes):
 
 def test_inferred_noise_is_student_t(diabetes):
     X, y = diabetes
-    model = OnlineBayesianLinearRegression(noise_prior=(2.0, 1.0)).fit(X, y)
+    model = OnlineBayesianLinearRegression(
+        noise_prior=NoiseScalePrior(4.0, 0.5**0.5)
+    ).fit(X, y)
     X1 = np.hstack([X, np.ones((len(y), 1))])
     precision = np.diag(np.r_[np.ones(10), 0.01]) + X1.T @ X1
     mean = np.linalg.solve(precision, X1.T @ y)
@@ -258,8 +261,9 @@ def test_divergence_names_the_step_and_a_lower_rate_goes_on(diabetes):
         (CLASSIFIER, {"method": "svb", "learning_rate": np.inf},
          "method='svb' needs a finite learning_rate"),
         (REGRESSOR, {"method": "ngvi"}, "noise_scale='infer' needs method='ewa'"),
-        (REGRESSOR, {"noise_prior": (1.0, 0.0)}, "noise_prior"),
-        (REGRESSOR, {"noise_prior": ("a", 1)}, "noise_prior must be two positive num"),
+        (REGRESSOR, {"noise_prior": (2.0, 1.0)}, "instance of 'skboost.priors.Noise"),
+        (REGRESSOR, {"noise_prior": NoiseScalePrior(1.0, 0.0)}, "scale of NoiseScale"),
+        (REGRESSOR, {"noise_prior": NoiseScalePrior()}, "a number for its scale"),
     ],
 )  # fmt: skip
 def test_parameters_that_mean_nothing(cls, params, message, cancer):
