@@ -3,12 +3,12 @@
 from numbers import Real
 
 import numpy as np
-from scipy import sparse
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skboost._sklearn import Interval
 from skboost.linear_model._predictive import plain_rows
+from skboost.linear_model._preprocessors import affine_map, steps_before
 from skboost.posterior import check_level
 from skboost.serving import onnx_model, write_module
 
@@ -30,14 +30,17 @@ def export(self, path, preprocessor=None):
         complete.
     preprocessor : transformer, default=None
         The steps before the model, ``pipeline[:-1]``, where rows come as they were
-        before these. Scalers, projections and selections of columns are affine maps
-        of numbers, alone or in a `ColumnTransformer`; others are refused.
+        before these: `SimpleImputer`, `OneHotEncoder`, `OrdinalEncoder`,
+        `TargetEncoder`, and scalers, projections and selections of columns, which are
+        affine maps of numbers, in any `Pipeline` and `ColumnTransformer`. Others are
+        refused by name. Rows are arrays with the columns of the fit in its order, or
+        DataFrames whose columns stand in that order.
 
     Raises
     ------
     ValueError
-        For labels that are no strings, numbers or booleans, and for a preprocessor
-        that is not an affine map of numbers to the model's columns.
+        For labels and categories that are no strings, numbers or booleans, and for a
+        preprocessor with other steps, or that does not give the model's columns.
     OSError
         If the file can not be written; an earlier one stays.
 
@@ -46,7 +49,8 @@ def export(self, path, preprocessor=None):
     The file holds the lines that the estimator itself predicts with. It runs as any
     Python module does: import only those that you wrote.
     """
-    plain, before = _plain_model(self, preprocessor)
+    plain = _plain_model(self, preprocessor)
+    before = steps_before(preprocessor, self.n_features_in_)
     write_module(path, plain, type(self).__name__, before)
 
 
@@ -59,7 +63,8 @@ def to_onnx(self, dtype="float64", preprocessor=None):
         Of the input ``X`` of shape (n_samples, n_features). Arithmetic is in double
         precision in either case.
     preprocessor : transformer, default=None
-        As in `export`.
+        The steps before the model, ``pipeline[:-1]``: affine maps of numbers, such as
+        scalers, projections and selections of columns. `export` takes more.
 
     Returns
     -------
@@ -76,12 +81,13 @@ def to_onnx(self, dtype="float64", preprocessor=None):
     ImportError
         Without onnx.
     """
-    plain, before = _plain_model(self, preprocessor)
+    plain = _plain_model(self, preprocessor)
+    before = affine_map(preprocessor, self.n_features_in_)
     return onnx_model(plain, dtype, before)
 
 
 def _plain_model(estimator, preprocessor):
-    """The plain model that an estimator predicts with, and the map before it."""
+    """The plain model that an estimator predicts with."""
     check_is_fitted(estimator)
     plain = estimator._predictive().model
     if preprocessor is not None and hasattr(plain, "factors"):
@@ -89,7 +95,7 @@ def _plain_model(estimator, preprocessor):
             "preprocessor must be None for models with groups, whose columns are "
             "not all numbers. Apply it before the call."
         )
-    return plain, affine_map(preprocessor, estimator.n_features_in_)
+    return plain
 
 
 def set_feature_names(self, names):
@@ -293,49 +299,3 @@ def one_for_each_row(estimator, X, y):
     y = column_or_1d(y, warn=True)
     check_consistent_length(X, y)
     return y
-
-
-def affine_map(preprocessor, n_features):
-    """Matrix and shift of a fitted transformer, by trying it; None for None."""
-    if preprocessor is None:
-        return None
-    check_is_fitted(preprocessor)
-    n_raw = preprocessor.n_features_in_
-    names = getattr(preprocessor, "feature_names_in_", None)
-
-    def transformed(X):
-        if names is not None:
-            import pandas as pd
-
-            X = pd.DataFrame(X, columns=names)
-        out = preprocessor.transform(X)
-        return np.asarray(out.toarray() if sparse.issparse(out) else out, dtype=float)
-
-    # Of all sizes: a map that clips is constant in places.
-    others = np.random.default_rng(0).standard_normal((64, n_raw))
-    others *= np.geomspace(1e-3, 1e9, 64)[:, None]
-    try:
-        with np.errstate(all="ignore"):
-            shift = transformed(np.zeros((1, n_raw)))
-            matrix = (transformed(_STEP * np.eye(n_raw)) - shift) / _STEP
-            images = transformed(others)
-    except (TypeError, ValueError) as error:
-        raise ValueError(_NOT_AFFINE) from error
-    if shift.shape[1] != n_features:
-        raise ValueError(
-            f"preprocessor must give the {n_features} columns of the model; got "
-            f"{shift.shape[1]}. Pass the steps that it was fitted after, pipeline[:-1]."
-        )
-    size = 1.0 + np.abs(shift) + np.abs(others) @ np.abs(matrix)
-    if not np.all(np.abs(images - others @ matrix - shift) <= 1e-9 * size):
-        raise ValueError(_NOT_AFFINE)
-    return matrix, shift[0]
-
-
-# So long that what columns are shifted by costs their slopes no digits.
-_STEP = 2.0**30
-_NOT_AFFINE = (
-    "preprocessor must be an affine map of columns of numbers, such as scalers, "
-    "projections and selections of columns; this one is not. Apply it before the call, "
-    "and export without it."
-)

@@ -23,3 +23,13 @@ from skboost.serving._plain import (
     shares,
     sigmoid,
 )
+from skboost.serving._steps import (
+    Affine,
+    Before,
+    Category,
+    Chain,
+    Columns,
+    Encoded,
+    Imputed,
+    Scaled,
+)

@@ -32,12 +32,11 @@ _ARRAY = '''def _array(text, dtype, shape):
 _AFTER = """
 
 def {name}(X, *args, **kwargs):
-    X = np.asarray(X, dtype=float) @ _MATRIX + _SHIFT
-    return _MODEL.{name}(X, *args, **kwargs)"""
+    return _MODEL.{name}(_BEFORE.rows(X), *args, **kwargs)"""
 
 
 def write_module(path, model, estimator, before=None):
-    """Write a plain model, after an affine map of rows if there is one, as Python.
+    """Write a plain model, after the steps `Before` it if there are any, as Python.
 
     `estimator` is the name of the class that was fitted.
     """
@@ -46,13 +45,13 @@ def write_module(path, model, estimator, before=None):
         functions.append("predict_proba")
     listed = " and ".join(f"`{name}`" for name in functions)
     head = _HEAD.format(estimator=estimator, version=__version__, functions=listed)
-    kinds = {type(part) for part in _parts(model)}
+    kinds = {type(part) for part in chain(_parts(model), _parts(before))}
     names = sorted((kind.__module__, kind.__name__) for kind in kinds)
     lines = [f"_MODEL = {_literal(model)}"]
     if before is None:
         lines += [f"{name} = _MODEL.{name}" for name in functions]
     else:
-        lines += map("{} = {}".format, ("_MATRIX", "_SHIFT"), map(_literal, before))
+        lines.append(f"_BEFORE = {_literal(before)}")
         lines += [_AFTER.format(name=name) for name in functions]
     parts = [head + standalone(names), _ARRAY, "\n".join(lines) + "\n"]
     data = "\n\n".join(parts).encode("utf-8")

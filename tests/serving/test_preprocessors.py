@@ -1,17 +1,23 @@
-"""Steps of a pipeline before the model are written with it, where they are affine."""
+"""Steps of a pipeline before the model are written with it."""
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.compose import make_column_transformer
 from sklearn.decomposition import PCA
+from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import (
+    FunctionTransformer,
+    KBinsDiscretizer,
     MinMaxScaler,
+    OneHotEncoder,
+    OrdinalEncoder,
     PolynomialFeatures,
     PowerTransformer,
     RobustScaler,
     StandardScaler,
+    TargetEncoder,
 )
 
 from skboost import (
@@ -29,6 +35,7 @@ NEW = X[:20] + RNG.normal(size=(20, 4))
 TINY = {"n_draws": 32, "max_iter": 1, "random_state": 0}
 STEPS = {
     "scaler": StandardScaler(),
+    "function": make_pipeline(FunctionTransformer(np.negative), StandardScaler()),
     "several": make_pipeline(RobustScaler(), PCA(3), MinMaxScaler()),
     "columns": make_column_transformer(
         (StandardScaler(), [1, 0]), ("passthrough", [2])
@@ -74,7 +81,8 @@ def test_graphs_have_the_scaler_and_columns_may_have_names(tmp_path):
 def test_other_steps_are_refused(steps, tmp_path):
     pipe = make_pipeline(steps, OnlineBayesianLinearRegression(learning_rate="auto"))
     pipe = pipe.fit(X / [1.0, 1e3, 1.0, 1.0], ETA)
-    with pytest.raises(ValueError, match="preprocessor must be an affine map"):
+    name = type(steps).__name__
+    with pytest.raises(ValueError, match=f"cannot be exported, {name}: it is no"):
         pipe[-1].export(tmp_path / "model.py", preprocessor=pipe[:-1])
     assert not list(tmp_path.iterdir())
 
@@ -95,3 +103,89 @@ def test_steps_of_another_model_are_refused(tmp_path):
     grouped = BoostedHierarchicalLinearRegression(groups=[1], max_iter=1).fit(rows, ETA)
     with pytest.raises(ValueError, match="None for models with groups"):
         grouped.export(tmp_path / "model.py", preprocessor=StandardScaler().fit(rows))
+
+
+def people(n, seed=0):
+    """A table with numbers, strings and gaps in both."""
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(seed)
+    table = pd.DataFrame(
+        {
+            "age": rng.uniform(20.0, 80.0, n),
+            "city": rng.choice(["Bern", "Oslo", "Rome"], n),
+            "rooms": rng.integers(1, 5, n),
+            "income": rng.lognormal(10.0, 1.0, n),
+            "member": rng.choice([True, False], n),
+        }
+    )
+    table.loc[::7, "age"] = np.nan
+    table.loc[3::9, "city"] = np.nan
+    table.loc[5::8, "income"] = np.nan
+    return table
+
+
+def production(sparse_output=True, **encoder):
+    numbers = make_pipeline(SimpleImputer(strategy="median"), StandardScaler())
+    encoder = OneHotEncoder(sparse_output=sparse_output, **encoder)
+    texts = make_pipeline(SimpleImputer(strategy="most_frequent"), encoder)
+    return make_column_transformer((numbers, ["income", "age"]), (texts, ["city"]))
+
+
+PIPELINES = {
+    "production": production(handle_unknown="ignore"),
+    "frames": production(False, drop="first").set_output(transform="pandas"),
+    "infrequent": make_column_transformer(
+        (OneHotEncoder(max_categories=2, handle_unknown="infrequent_if_exist"), [1, 2]),
+        (make_pipeline(StandardScaler(), SimpleImputer(add_indicator=True)), [0, 3]),
+        remainder="drop",
+    ),
+    "ordinal": make_column_transformer(
+        (OrdinalEncoder(encoded_missing_value=-2.0), lambda frame: ["city"]),
+        (OneHotEncoder(drop="if_binary"), ["member", "rooms"]),
+    ),
+    "target": make_column_transformer(
+        (TargetEncoder(), slice("city", "rooms")),
+        (SimpleImputer(strategy="constant", fill_value=-1.0), ["income"]),
+        ("passthrough", ["rooms"]),
+    ),
+}
+
+
+@pytest.mark.parametrize("steps", PIPELINES.values(), ids=PIPELINES.keys())
+def test_gaps_and_categories_are_exported(steps, tmp_path):
+    table = people(90)
+    y = (table["rooms"] + (table["city"] == "Oslo") > 2).to_numpy()
+    pipe = make_pipeline(steps, BoostedBayesianLogisticRegression(**TINY))
+    pipe.fit(table, y)[-1].export(tmp_path / "model.py", preprocessor=pipe[:-1])
+    module, new = written(tmp_path / "model.py"), people(40, seed=1)
+    expected = pipe.predict_proba(new)
+    assert_allclose(module.predict_proba(new), expected, rtol=0.0, atol=1e-10)
+    assert_allclose(module.predict_proba(new.to_numpy().tolist()), expected, atol=1e-10)
+    assert np.array_equal(module.predict(new), pipe.predict(new))
+
+
+@pytest.mark.parametrize("unknown", ["ignore", "error"])
+def test_unseen_categories_are_what_they_are_in_the_pipeline(unknown, tmp_path):
+    table = people(60)
+    steps = production(handle_unknown=unknown)
+    pipe = make_pipeline(steps, OnlineBayesianLinearRegression(learning_rate="auto"))
+    pipe.fit(table, ETA)[-1].export(tmp_path / "model.py", preprocessor=pipe[:-1])
+    module, new = written(tmp_path / "model.py"), table.assign(city="Paris")
+    if unknown == "ignore":
+        assert_allclose(module.predict(new), pipe.predict(new), rtol=1e-9)
+    else:
+        with pytest.raises(ValueError, match="category 'Paris', which"):
+            module.predict(new)
+    with pytest.raises(ValueError, match=r"must have shape \(n_samples, 5\)"):
+        module.predict(new[["age", "city"]])
+
+
+def test_steps_inside_that_cannot_be_exported_are_named(tmp_path):
+    steps = make_column_transformer(
+        (StandardScaler(), ["rooms"]),
+        (make_pipeline(SimpleImputer(), KBinsDiscretizer(3)), ["age"]),
+    )
+    pipe = make_pipeline(steps, OnlineBayesianLinearRegression(learning_rate="auto"))
+    pipe.fit(people(60), ETA)
+    with pytest.raises(ValueError, match="cannot be exported, KBinsDiscretizer"):
+        pipe[-1].export(tmp_path / "model.py", preprocessor=pipe[:-1])
