@@ -435,6 +435,20 @@ class TestMissed:
     def test_a_mass_that_a_few_draws_carry_is_not_certain(self):
         assert self.found(std=0.005, covered=False) == []
 
+    def test_nor_is_one_whose_draws_are_too_narrow_for_it(self):
+        dim, family = 30, DiagonalGaussian()
+
+        def wide(theta):
+            # Of 256 draws a few have nearly all of the estimate, which is above one.
+            return 15.0 + stats.norm.logpdf(theta, 0.0, 3.0).sum(axis=1)
+
+        known = Component(family, family.from_moments(np.zeros(dim), np.ones(dim)))
+        far = family.from_moments(np.full(dim, 40.0), np.ones(dim))
+        parts = Mixture.single((family, far)), 0.0, 0.01
+        modes = weighed(CallableTarget(wide, dim), Modes((known,), (0.0,)), 0)
+        assert missed_modes(modes, *parts) == []
+        assert len(missed_modes(modes, *parts, surely=False)) == 1
+
 
 class TestPoles:
     """Unbounded densities: legal where they can be integrated, refused elsewhere."""
