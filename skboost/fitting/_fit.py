@@ -87,7 +87,8 @@ class Fit:
     history : list of dict
         One record per iteration.
     converged : bool
-        Whether the stopping rule ended the run, and no probe found a missed mode.
+        Whether the stopping rule ended the run, and probes do not say that modes are
+        missing.
     allowed_kl : float
         Nats that ``tol="auto"`` lets remain; zero for another `tol`.
     warp : WarpReport or None
@@ -122,7 +123,7 @@ class Fit:
     def _judged_by(self, judgement):
         self._judgement, self.misses_modes = judgement, bool(judgement.missed)
         self.remaining_before_orbits = judgement.remaining.value
-        self.converged = self.run.converged and not judgement.missed
+        self.converged = self.run.converged and not judgement.may_miss
 
     def leaves_more_than(self, nats):
         """Whether more remains, by few draws where orbits follow."""

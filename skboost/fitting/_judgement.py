@@ -60,6 +60,12 @@ class Judgement(NamedTuple):
             se = log_mean_weight(fresh.log_ratio + share)[1]
         return Estimate(elbo.value + remaining.value, se)
 
+    @property
+    def may_miss(self):
+        """Whether probes found a mode that the mixture lacks, or hardly found some."""
+        rare = self.modes is not None and self.modes.n_rare > 0
+        return bool(self.missed) or rare
+
     def modes_found(self, place):
         """A `FoundMode` for every mode that was weighed, the heaviest first."""
         if self.modes is None or not self.modes.weighed:
@@ -143,7 +149,7 @@ def interval_of(problem, run, corrected, judgement, n_evaluated):
     elbo, remaining = with_orbits(corrected, judgement)
     settings, mixture = engine.settings, corrected.mixture.base
     interval = KLInterval(lower_end(remaining), np.inf)
-    blind = judgement.missed or run.history[-1].improper
+    blind = judgement.may_miss or run.history[-1].improper
     if not (run.end is None or blind or judgement.from_held_draws):
         # Where the budget of the run leaves room.
         with suppress(BudgetSpent):

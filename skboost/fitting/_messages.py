@@ -20,7 +20,7 @@ def message_of(problem, run, place, corrected, judgement, interval):
     message = run.message + _remarks(problem, run, corrected, judgement, interval)
     missed = _uncertified(judgement.missed, place)
     # Probes that found a mode contradict the word.
-    return missed + _ended(message) if missed else message
+    return missed + (_ended(message) if judgement.may_miss else message)
 
 
 def _ended(message):
@@ -56,6 +56,11 @@ def _remarks(problem, run, corrected, judgement, interval):
     modes = judgement.modes
     if run.converged and modes is not None and np.count_nonzero(modes.counts) == 1:
         remarks += f" None of {modes.total} climbs led to a second mode."
+    if modes is not None and modes.n_rare:
+        remarks += (
+            f" Of {modes.total} climbs a single one led to each of {modes.n_rare} of "
+            "the modes, so others may be missing: pass starts (x0), or x0_scale."
+        )
     if engine.proposer.modes_not_searched(target):
         remarks += (
             f" With {target.dim} coordinates modes outside the mixture were "

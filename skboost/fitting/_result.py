@@ -66,8 +66,8 @@ class BoostingResult(VersionedPickle):
     orbiting : OrbitReport or None
         What orbits gained; None without `orbit`.
     converged : bool
-        Whether the stopping rule ended the run, and no probe found a mode that the
-        mixture lacks.
+        Whether the stopping rule ended the run, no probe found a mode that the mixture
+        lacks, and of several modes each was found by more than one climb.
     message : str
         Why the run ended; it begins with "uncertified" where probes outside the
         mixture found a mode that it lacks, with more than `tol` of the mass.

@@ -89,6 +89,7 @@ def missed_modes(modes, mixture, log_evidence, tol, surely=True):
     if not known or not np.isfinite(log_evidence):
         return []
     mass = np.array([one.mass for _, one in known])
+    laplace = np.array([modes.mass[k] for k, _ in known])
     claim = np.array([one.least if surely else one.mass for _, one in known])
     there = log_evidence + np.array([one.excess(mixture) for _, one in known])
     # Heavy tails have more mass farther out, also around the modes that are covered;
@@ -99,6 +100,10 @@ def missed_modes(modes, mixture, log_evidence, tol, surely=True):
     reached = log_evidence
     if covered.any():
         reached = min(reached, log_sum_exp(mass[covered][None])[0])
+        if not surely:
+            # Draws may hold next to nothing of one mode and much of another.
+            lead = laplace - log_sum_exp(laplace[covered][None])[0]
+            claim = np.maximum(claim, reached + lead)
     for i, (_, one) in enumerate(known):
         if one.fitted:
             claim[i] = one.fitted[1] - log_evidence + reached

@@ -72,6 +72,16 @@ class Modes:
         # Below a hundredth of the mass another mode is none for a mixture.
         return bool(self._heavier(0.01).sum() > 1)
 
+    @property
+    def n_rare(self):
+        """How many of several modes that matter a single climb of all led to.
+
+        Of the climbs still to be made about as large a share would lead to modes that
+        none has led to (Good 1953).
+        """
+        once = np.array(self.counts, dtype=int) < 2
+        return int((once & self._heavier(0.01)).sum()) if self.several else 0
+
     def heaviest(self, n):
         """Laplace approximations at the modes that matter, at most `n`."""
         order = np.argsort(-np.array(self.mass), kind="stable")[:n]

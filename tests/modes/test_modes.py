@@ -411,6 +411,11 @@ class TestProbes:
         assert_allclose(assignment.elbo, 0.0, atol=0.01)
 
 
+def test_a_mode_that_one_climb_led_to_is_rare_where_there_are_several():
+    assert Modes(mass=(0.0, -1.0, -9.0), counts=(20, 1, 1)).n_rare == 1
+    assert Modes(mass=(0.0, -9.0), counts=(1, 1)).n_rare == 0
+
+
 class TestMissed:
     """What is said of one known mode beside a mixture of half of the mass."""
 
