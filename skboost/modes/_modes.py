@@ -79,8 +79,11 @@ class Modes:
         Of the climbs still to be made about as large a share would lead to modes that
         none has led to (Good 1953).
         """
-        once = np.array(self.counts, dtype=int) < 2
-        return int((once & self._heavier(0.01)).sum()) if self.several else 0
+        # Optima of conjugate models are not counted.
+        if not (self.several and self.counts):
+            return 0
+        once = np.array(self.counts) < 2
+        return int((once & self._heavier(0.01)).sum())
 
     def heaviest(self, n):
         """Laplace approximations at the modes that matter, at most `n`."""
