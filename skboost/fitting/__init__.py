@@ -27,7 +27,6 @@ from skboost.fitting._estimator import (
 )
 from skboost.fitting._fit import Fit, FromFit
 from skboost.fitting._messages import warn_unfinished, warn_where_called
-from skboost.fitting._monitor import ELBOMonitor
 from skboost.fitting._natural_gradients import (
     START,
     SVI_CONSTRAINTS,
