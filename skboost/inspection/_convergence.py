@@ -13,8 +13,35 @@ def _column(history, key):
     return np.where(np.isfinite(column), column, np.nan)
 
 
+def _judgements(source, history, suffix=""):
+    """What was judged of a fit of one iteration, as (label, low, middle, high)."""
+    if len(history) > 1 or getattr(source, f"remaining_kl{suffix}", None) is None:
+        return []
+    first, names = (
+        history[0],
+        ("remaining_kl", "remaining_kl_se", "remaining_kl_interval"),
+    )
+    value, se, ends = (getattr(source, name + suffix, None) for name in names)
+    rows = []
+    before = first.get("remaining_kl"), first.get("remaining_kl_se")
+    if None not in before and before[0] != value:
+        rows.append(("before corrections,\nby fresh draws", *_around(*before)))
+    rows.append(("of the posterior,\nby fresh draws", *_around(value, se or 0.0)))
+    if ends is not None:
+        rows.append(("of the posterior,\nby short chains", ends[0], np.nan, ends[1]))
+    return [row for row in rows if np.isfinite([row[1], row[3]]).all()]
+
+
+def _around(value, se):
+    """Ends of two standard errors, not below zero, and the value between them."""
+    return max(value - 2.0 * se, min(value, 0.0)), value, value + 2.0 * se
+
+
 class ConvergenceDisplay:
     """ELBO, gain and remaining KL of every boosting iteration, or of every epoch.
+
+    A fit that needed one iteration has one panel in their place: how much KL was judged
+    to remain, and how that is known.
 
     Make one with `from_estimator`, `from_result` or `from_history`. All values except
     the gain under ``objective="hellinger"`` are in nats. Bars are two standard errors
@@ -29,6 +56,10 @@ class ConvergenceDisplay:
         Tolerance of the stopping rule.
     stopping : {"gain", "gap"}, default="gain"
         Which of the two the tolerance is compared with.
+    judged : list of tuple, default=()
+        What is shown of a single iteration: label, lower end, estimate and upper end of
+        the remaining KL. `from_estimator` and `from_result` find it. Without it, and
+        where `plot` is given several axes, there is a point in each panel.
 
     Attributes
     ----------
@@ -40,7 +71,7 @@ class ConvergenceDisplay:
     PosteriorDisplay : The posterior itself.
     """
 
-    def __init__(self, history, *, tol=None, stopping="gain"):
+    def __init__(self, history, *, tol=None, stopping="gain", judged=()):
         if not history:
             raise ValueError(
                 "history must hold at least one iteration; got none. Fit with "
@@ -51,6 +82,7 @@ class ConvergenceDisplay:
         self.history = history
         self.tol = TOL if tol == "auto" else tol
         self.stopping = stopping
+        self.judged = judged
 
     @classmethod
     def from_estimator(cls, estimator, *, ax=None):
@@ -68,7 +100,8 @@ class ConvergenceDisplay:
         # Not every estimator has both.
         params = vars(estimator)
         given = {name: params[name] for name in ("tol", "stopping") if name in params}
-        return cls.from_history(history, **given, ax=ax)
+        judged = _judgements(estimator, history, "_")
+        return cls(history, **given, judged=judged).plot(ax=ax)
 
     @classmethod
     def from_result(cls, result, *, tol=None, stopping="gain", ax=None):
@@ -96,7 +129,8 @@ class ConvergenceDisplay:
         """
         instead = "Use from_estimator for a fitted estimator."
         history = shown(result, "history", instead, "from_result")
-        return cls.from_history(history, tol=tol, stopping=stopping, ax=ax)
+        judged = _judgements(result, history)
+        return cls(history, tol=tol, stopping=stopping, judged=judged).plot(ax=ax)
 
     @classmethod
     def from_history(cls, history, *, tol=None, stopping="gain", ax=None):
@@ -110,12 +144,15 @@ class ConvergenceDisplay:
         ----------
         ax : Axes or array-like of Axes, default=None
             One for each of ELBO, gain (or gap) and remaining KL that was recorded.
-            None makes a figure; a single Axes gets the ELBO only.
+            None makes a figure; a single Axes gets the ELBO only, or what was judged of
+            a single iteration.
 
         Returns
         -------
         ConvergenceDisplay
         """
+        if len(self.history) == 1 and self.judged and (ax is None or np.size(ax) == 1):
+            return self._plot_alone(ax)
         draw = [self._plot_elbo]
         # Passes over data are of some steps each.
         epochs = "n_steps" in self.history[0]
@@ -137,6 +174,24 @@ class ConvergenceDisplay:
                 # Labels of logarithmic ticks take their room in a first pass only.
                 self.figure_.draw_without_rendering()
             self.ax_ = one_or_all(axes)
+        return self
+
+    def _plot_alone(self, ax):
+        """One panel with the remaining KL of one iteration, as it was judged."""
+        labels, low, middle, high = zip(*self.judged, strict=True)
+        rows = np.arange(len(labels))
+        with look():
+            self.figure_, axes = panels(ax, 1, 1, (5.4, 0.9 + 0.6 * len(labels)))
+            axis = self.ax_ = axes[0]
+            axis.hlines(rows, low, high, color=color(2), linewidth=3.2)
+            axis.plot(middle, rows, "o", color=color(2))
+            axis.set_yticks(rows, labels)
+            axis.set_ylim(len(rows) - 0.5, -0.5)
+            axis.set_xlim(left=min(0.0, *low))
+            axis.set_xlabel("remaining KL after one iteration (nats)")
+            tidy(axis)
+            if ax is None:
+                self.figure_.draw_without_rendering()
         return self
 
     @property

@@ -206,6 +206,20 @@ def test_short_and_odd_histories_are_drawn(name, recwarn):
         np.testing.assert_array_equal(found, np.where(np.isinf(shown), np.nan, shown))
 
 
+def test_one_iteration_shows_what_was_judged():
+    result = boosted_density(n_draws=64)
+    ax = ConvergenceDisplay.from_result(result).ax_
+    low, high = ax.collections[0].get_segments()[-1][:, 0]
+    assert (low, high) == pytest.approx(result.remaining_kl_interval)
+    assert result.remaining_kl in ax.get_lines()[0].get_xdata()
+    labels = [label.get_text() for label in ax.get_yticklabels()]
+    assert labels[-1] == "of the posterior,\nby short chains"
+    # Several axes get a point each, as those of longer fits.
+    _, axes = plt.subplots(2)
+    ConvergenceDisplay.from_result(result, ax=axes)
+    assert axes[0].get_ylabel() == "ELBO ± 2 se (nats)"
+
+
 def test_stopping_by_gap_shows_the_gap():
     history = [{"elbo": -3.0, "gap": 0.5, "gap_se": 0.1}]
     display = ConvergenceDisplay.from_history(history, tol=0.1, stopping="gap")
@@ -227,7 +241,8 @@ def test_gains_in_hellinger_distance_are_no_nats():
 
 @pytest.fixture(scope="module")
 def result():
-    return boosted_density(n_draws=64)
+    # Of more than one iteration.
+    return boosted_density(1, n_draws=64, tol=0.0)
 
 
 def test_results_are_drawn_as_they_are(result):
