@@ -20,6 +20,7 @@ from skboost.serving import (
     Encoded,
     Imputed,
     Scaled,
+    is_na,
 )
 
 # So long that what columns are shifted by costs their slopes no digits.
@@ -73,12 +74,23 @@ def _affine_step(transformer):
     found = _affine(transformer)
     if found is None:
         raise _refused(transformer, "it is no affine map of columns of numbers")
+    if _fills_gaps(transformer, len(found[0])):
+        raise _refused(transformer, "it gives missing values others")
     matrix, shift = found
     used = matrix != 0.0
     if np.any(used.sum(axis=0) > 1):
         return Affine(matrix, shift)
     columns = used.argmax(axis=0)
     return Scaled(columns, matrix[columns, np.arange(len(shift))], shift)
+
+
+def _fills_gaps(transformer, n_raw):
+    """Whether numbers come out where none went in: imputers are affine elsewhere."""
+    try:
+        out = _transformed(transformer, np.full((1, n_raw), np.nan))
+    except (AttributeError, TypeError, ValueError):
+        return False
+    return bool(np.isfinite(out).any())
 
 
 def _refused(transformer, why):
@@ -165,6 +177,8 @@ def _places(columns, names, n):
 
 def _imputed(imputer):
     marker, values = imputer.missing_values, imputer.statistics_
+    if is_na(marker):  # rows have NaN in its place
+        marker = np.nan
     if marker is not None and not isinstance(marker, str | Real):
         raise _refused(imputer, f"missing_values={marker!r} has no text of its own")
     numeric = all(isinstance(value, Real) for value in values.tolist())

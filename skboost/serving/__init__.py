@@ -32,4 +32,5 @@ from skboost.serving._steps import (
     Encoded,
     Imputed,
     Scaled,
+    is_na,
 )

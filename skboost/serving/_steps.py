@@ -25,7 +25,11 @@ class Before:
             raise ValueError(
                 f"X must have shape (n_samples, {self.n_features}); got {X.shape}."
             )
-        return self.step.apply(X)
+        return self.step.apply(np.where(is_na(X).astype(bool), np.nan, X))
+
+
+# The value of pandas that is missing, by its name: pandas need not be there.
+is_na = np.frompyfunc(lambda value: type(value).__name__ == "NAType", 1, 1)
 
 
 @dataclass

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.compose import make_column_transformer
 from sklearn.decomposition import PCA
-from sklearn.impute import SimpleImputer
+from sklearn.impute import KNNImputer, SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
@@ -121,6 +121,8 @@ def people(n, seed=0):
     table.loc[::7, "age"] = np.nan
     table.loc[3::9, "city"] = np.nan
     table.loc[5::8, "income"] = np.nan
+    table["children"] = pd.array(rng.integers(0, 3, n), dtype="Int64")
+    table.loc[2::6, "children"] = pd.NA
     return table
 
 
@@ -145,7 +147,7 @@ PIPELINES = {
     ),
     "target": make_column_transformer(
         (TargetEncoder(), slice("city", "rooms")),
-        (SimpleImputer(strategy="constant", fill_value=-1.0), ["income"]),
+        (SimpleImputer(strategy="constant", fill_value=-1.0), ["income", "children"]),
         ("passthrough", ["rooms"]),
     ),
 }
@@ -176,16 +178,19 @@ def test_unseen_categories_are_what_they_are_in_the_pipeline(unknown, tmp_path):
     else:
         with pytest.raises(ValueError, match="category 'Paris', which"):
             module.predict(new)
-    with pytest.raises(ValueError, match=r"must have shape \(n_samples, 5\)"):
+    with pytest.raises(ValueError, match=r"must have shape \(n_samples, 6\)"):
         module.predict(new[["age", "city"]])
 
 
-def test_steps_inside_that_cannot_be_exported_are_named(tmp_path):
-    steps = make_column_transformer(
-        (StandardScaler(), ["rooms"]),
-        (make_pipeline(SimpleImputer(), KBinsDiscretizer(3)), ["age"]),
-    )
+@pytest.mark.parametrize(
+    "inner",
+    [make_pipeline(SimpleImputer(), KBinsDiscretizer(3)), KNNImputer()],
+    ids=["KBinsDiscretizer", "KNNImputer"],
+)
+def test_steps_inside_that_cannot_be_exported_are_named(inner, tmp_path, request):
+    steps = make_column_transformer((StandardScaler(), ["rooms"]), (inner, ["age"]))
     pipe = make_pipeline(steps, OnlineBayesianLinearRegression(learning_rate="auto"))
     pipe.fit(people(60), ETA)
-    with pytest.raises(ValueError, match="cannot be exported, KBinsDiscretizer"):
+    name = request.node.callspec.id
+    with pytest.raises(ValueError, match=f"cannot be exported, {name}"):
         pipe[-1].export(tmp_path / "model.py", preprocessor=pipe[:-1])
