@@ -177,7 +177,7 @@ def _places(columns, names, n):
 
 def _imputed(imputer):
     marker, values = imputer.missing_values, imputer.statistics_
-    if is_na(marker):  # rows have NaN in its place
+    if is_na(np.array([marker], dtype=object))[0]:  # rows have NaN in its place
         marker = np.nan
     if marker is not None and not isinstance(marker, str | Real):
         raise _refused(imputer, f"missing_values={marker!r} has no text of its own")
