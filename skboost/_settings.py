@@ -37,7 +37,7 @@ class Settings:
     n_jobs: int | None = None
     exact: bool = False
     # Nats that may remain under tol="auto", after orbits where they follow; None
-    # where only gains end a run.
+    # under a number, which is allowed itself where orbits follow.
     allowed_kl: float | None = None
     # Images of a point at most; one without orbits.
     max_order: int = 1

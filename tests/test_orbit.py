@@ -132,6 +132,28 @@ def test_orbits_of_few_draws_end_no_run_beside_a_long_tail():
     assert np.median([exact_kl(seed) for seed in range(3)]) < 0.015
 
 
+def test_a_number_ends_a_run_by_what_remains_with_orbits():
+    """Components were added until they gained less, though orbits had left less."""
+    fits = {
+        orbit: logistic(tol=0.05, max_iter=2, orbit=orbit, random_state=0).fit(X, Y)
+        for orbit in ("auto", None)
+    }
+    assert fits["auto"].n_iter_ == 1 and fits["auto"].converged_
+    assert "no more than tol" in fits["auto"].message_
+    assert fits[None].n_iter_ == 2
+    # A gap that is asked for is a bound that no draws replace.
+    by_gap = logistic(tol=0.05, max_iter=2, stopping="gap", random_state=0)
+    assert by_gap.fit(X, Y).n_iter_ == 2
+
+
+def test_a_number_ends_no_run_before_a_search_where_modes_may_hide():
+    def log_density(theta):
+        return anp.sum(30.0 * theta - anp.exp(theta) * 30.0, axis=1)
+
+    result = boost_posterior(log_density, 2, tol=0.05, random_state=0)
+    assert result.n_iter == 2 and result.converged
+
+
 def test_what_remains_with_orbits_knows_its_error():
     """Its two means share their draws: their errors are not added."""
 

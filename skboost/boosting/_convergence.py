@@ -37,16 +37,21 @@ def allowed_kl(target, spanned=False):
 
 
 def little_remains(target, proposer, settings, state, gain):
-    """That no more remains than ``tol="auto"`` allows, as a sentence; empty otherwise.
+    """That no more remains than `tol` allows, as a sentence; empty otherwise.
 
     More does where the mixture has mass at which the density is zero, or lacks a mode
     that is known. The gain is that of the last component; NaN where there is none, or
-    where gains say nothing.
+    where gains say nothing. A number allows itself, with orbits.
     """
-    allowed = settings.allowed_kl
-    if allowed is None:
-        return ""
-    if proposer.complete:
+    allowed, number = settings.allowed_kl, settings.allowed_kl is None
+    none_hides = _no_mode_hides(target)
+    if number:
+        # Whoever passes a number has a search look for modes that no draw sees.
+        searched = none_hides or state.iteration > 1
+        if settings.max_order == 1 or not (searched and settings.tol > 0.0):
+            return ""
+        allowed = settings.tol
+    elif proposer.complete:
         return proposer.complete
     if proposer.lacks(target, state.mixture, state.modes):
         return ""
@@ -54,40 +59,48 @@ def little_remains(target, proposer, settings, state, gain):
     if state.remaining.outside > 0.0 or target.ledger.budget.has_cut:
         return ""
     expected = GAIN_DECAY * (gain.value + N_ERRORS * gain.se)
-    if _no_mode_hides(target) and 0.0 < expected <= _WORTH * allowed:
+    if none_hides and not number and 0.0 < expected <= _WORTH * allowed:
         return (
             f"Converged: the last component gained {gain.value:.2g} nats, and the next "
             "is expected to gain half of it, within a tenth of what a Gaussian fitted "
             "to 1,000 exact draws would leave."
         )
-    is_enough = partial(
-        _is_known_to_be_within, allowed=allowed, none_hides=_no_mode_hides(target)
-    )
+    is_enough = partial(_is_known_to_be_within, allowed=allowed, none_hides=none_hides)
     remaining, how = state.remaining, ""
-    most = settings.max_order
-    if most > 1 and _at_most(remaining) > allowed:
-        rng = generator(settings.seed, ORBIT, state.iteration, 1)
-        parts = target, state.mixture, is_enough, allowed, most, rng
-        # Where components gain that much, there is a bend that draws beside it never
-        # see: a banana and a funnel in ten dimensions ended twice to five times as far
-        # off without this.
-        few = not _no_mode_hides(target) and allowed <= TOL
-        bends = not target.log_concave and gain.value > _BENDS * allowed
-        after = remaining_after_orbits(*parts, careful=few or bends)
-        if after is not None:
-            if few and _hides_a_bend(after, allowed):
-                return ""
-            remaining, how = after, ", once it is reweighted over orbits"
+    if settings.max_order > 1 and _at_most(remaining) > allowed:
+        remaining = _after_orbits(target, settings, state, gain, allowed, is_enough)
+        how = ", once it is reweighted over orbits"
     if not is_enough(remaining):
         return ""
     known = state.modes, state.log_evidence, settings
     if proposer.missed_modes(state.mixture, *known):
         return ""
-    return (
-        f"Converged: at most {_at_most(remaining):.2g} nats are left{how}, as few "
-        "as a Gaussian fitted to 1,000 exact draws would leave, as far as draws of the "
-        "mixture can see."
+    few = (
+        "no more than tol"
+        if number
+        else "as few as a Gaussian fitted to 1,000 exact draws would leave"
     )
+    return (
+        f"Converged: at most {_at_most(remaining):.2g} nats are left{how}, {few}, as "
+        "far as draws of the mixture can see."
+    )
+
+
+def _after_orbits(target, settings, state, gain, allowed, is_enough):
+    """What would remain with orbits; what does where these say nothing."""
+    none_hides = _no_mode_hides(target)
+    number = settings.allowed_kl is None
+    # Where components gain that much, there is a bend that draws beside it never see:
+    # a banana and a funnel in ten dimensions ended twice to five times as far off
+    # without this.
+    few = not none_hides and (number or allowed <= TOL)
+    bends = not target.log_concave and gain.value > _BENDS * allowed
+    rng = generator(settings.seed, ORBIT, state.iteration, 1)
+    parts = target, state.mixture, is_enough, allowed, settings.max_order, rng
+    after = remaining_after_orbits(*parts, careful=few or bends)
+    if after is None or (few and _hides_a_bend(after, allowed)):
+        return state.remaining
+    return after
 
 
 def _no_mode_hides(target):

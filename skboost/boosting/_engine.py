@@ -87,6 +87,7 @@ class Boosting:
             judges_gains=self.judges_gains,
             unit=combination.unit,
             spent=spent,
+            little="tol" if self.settings.allowed_kl is None else "auto",
         )
 
     # --- the first iteration

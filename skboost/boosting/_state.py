@@ -133,3 +133,5 @@ class Facts(NamedTuple):
     unit: str
     # The `End` of a run whose seconds or evaluations are used up.
     spent: End | None = None
+    # Which rule ends a run of which little remains: "auto" or "tol".
+    little: str = "auto"

@@ -91,8 +91,11 @@ def make_engine(target, params, starts, seed, n_jobs, box=None, x0_scale=None):
     exact = _is_exact(objective, target, family)
     settings = make_settings(params, seed, n_jobs, target.dim, exact)
     if params["tol"] == "auto":
-        most = most_images(params["orbit"])
-        settings = replace(settings, allowed_kl=allowed_kl(target), max_order=most)
+        settings = replace(settings, allowed_kl=allowed_kl(target))
+    # A gap that is asked for by name, and distances other than KL, are left alone.
+    by_number = params.get("stopping", "gain") == "gain" and _is_usual(objective)
+    if params["tol"] == "auto" or by_number:
+        settings = replace(settings, max_order=most_images(params.get("orbit")))
     parts = family, objective, starts, box
     combined = combination.of(params["step_size"], params["corrective"])
     search = params.get("search", "greedy")
@@ -137,7 +140,7 @@ def _engine_of(target, parts, combination, settings, x0_scale):
     normal = usual and has_normal_noise(target, family)
     if learns_scale and (closed or normal):
         exact = _is_exact(objective, target.at_common_scale(1.0), family)
-        within = replace(settings, exact=exact, allowed_kl=None)
+        within = replace(settings, exact=exact, allowed_kl=None, max_order=1)
         engine = Boosting(DensityProposer(*parts), combination, within)
         proposer = (NormalNoiseProposer if normal else EvidenceProposer)(*parts)
         return HeldScales(engine, proposer, settings)

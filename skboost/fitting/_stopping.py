@@ -44,7 +44,7 @@ def has_converged(history, limits, facts):
         )
         return End("tol", message)
     if info.little_remains and not info.improper:
-        return End("auto", info.little_remains)
+        return End(facts.little, info.little_remains)
     open_question = info.tries_again or info.inconclusive
     if info.move.kind == "first" or info.improper or open_question:
         return None

@@ -208,9 +208,9 @@ def _engine(target, params, starts, seed, n_jobs):
     settings = make_settings(params, seed, n_jobs, target.dim)
     auto, d = params["tol"] == "auto", target.dim
     if target.marginal.cheap:
+        settings = replace(settings, max_order=AUTO_ORDER)
         if auto:
-            allowed = allowed_kl(target)
-            settings = replace(settings, allowed_kl=allowed, max_order=AUTO_ORDER)
+            settings = replace(settings, allowed_kl=allowed_kl(target))
         return Boosting(proposer, combination, settings)
     if auto:
         # A run ends where twice as much is left; a Gaussian fitted to 1,000 exact

@@ -91,7 +91,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         is 0.01, and also stops as soon as no more remains, with orbits, than a
         Gaussian fitted to 1,000 exact draws would leave, or where the log posterior is
         concave and the next component is expected to gain less than a tenth of that; a
-        number goes on for as long as components gain it.
+        number goes on until it is gained no more, or no more remains with orbits.
     max_time : float, default=None
         Seconds. They bind within an iteration: the one under way is given up, and what
         is reported was computed before. The first one is cut short where it must be.
