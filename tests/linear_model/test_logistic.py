@@ -168,7 +168,8 @@ def test_a_wide_prior_finds_the_maximum_likelihood(model):
 
 @pytest.fixture(scope="module")
 def softmax_fit(three_classes):
-    model = BoostedBayesianLogisticRegression(random_state=0, tol=3e-3)
+    settings = {"prior_scale": 1.0, "tol": 3e-3, "random_state": 0}
+    model = BoostedBayesianLogisticRegression(**settings)
     return model.fit(*three_classes)
 
 
