@@ -1,8 +1,9 @@
 """Hierarchical models: group effects integrated out given coefficients and scales."""
 
 from skboost.hierarchy._crossed_normal import CrossedNormalMarginal
+from skboost.hierarchy._joint import with_coefficients
 from skboost.hierarchy._laplace import LaplaceMarginal
-from skboost.hierarchy._normal import NormalMarginal
+from skboost.hierarchy._normal import IntegratedNormalMarginal, NormalMarginal
 from skboost.hierarchy._quadrature import QuadratureMarginal
 from skboost.hierarchy._rows import Factor, GroupedRows
 from skboost.hierarchy._target import HierarchicalTarget, UngroupedMarginal, marginal_of

@@ -9,6 +9,7 @@ with K block-diagonal, one block for every group of the main factor, and the Sch
 complement T dense. Entries of H^-1 are found from K^-1, P = K^-1 C and T^-1.
 """
 
+from copy import copy
 from functools import cached_property
 from typing import NamedTuple
 
@@ -106,6 +107,13 @@ class CrossedEffects:
         pairs = place[:, :, None] * m + place[:, None]
         self.pairs = _by_row(pairs, others[:, :, None] * others[:, None], m * m)
         self.dense = self.n_main * m <= max(_DENSE_SIZE, _DENSE_SHARE * len(filled))
+
+    def without_rows(self):
+        """The same, which only knows where effects are."""
+        other = copy(self)
+        for name in ("codes", "Z", "main", "squares", "mixed", "pairs", "_over_groups"):
+            delattr(other, name)
+        return other
 
     def predicted(self, effects):
         """Z times a vector of effects, (n_rows,)."""
@@ -215,6 +223,12 @@ class Precision:
         )
         main = np.einsum("jkr,jr->jk", self.main_root, normal[: n * q].reshape(n, q))
         return np.append(main.ravel() - self.pushed @ others, others)
+
+    def covariance_of(self, places):
+        """The block of H^-1 of some effects."""
+        unit = np.zeros((self.pushed.shape[0] + len(self.root), len(places)))
+        unit[places, np.arange(len(places))] = 1.0
+        return np.stack([self.solve(column)[places] for column in unit.T])
 
     @cached_property
     def main_root(self):

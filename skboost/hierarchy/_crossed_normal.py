@@ -5,13 +5,20 @@ weights 1 / sigma_y^2 and b = S Z'W (y - X beta) / sigma_y^2,
 
     ln p(y | beta, sigma, sigma_y) = -m/2 ln(2 pi sigma_y^2) - r'Wr / (2 sigma_y^2)
         - ln|H| / 2 + b' H^-1 b / 2.
+
+Normal coefficients are one more factor of one group, whose scales are known: those of
+their prior. They are counted from what least squares says, c, so that their prior has
+the mean -c, and b lacks c / S there.
 """
+
+from dataclasses import replace
 
 import numpy as np
 
 from skboost._math import LOG_2PI
 from skboost.hierarchy._crossed import CrossedEffects, Precision
 from skboost.hierarchy._normal import Residuals
+from skboost.hierarchy._rows import coefficients_as_factor
 from skboost.targets import bounded_exp
 
 
@@ -20,28 +27,40 @@ class CrossedNormalMarginal:
 
     has_noise, cheap, exact = True, False, True
 
-    def __init__(self, rows):
-        rows = rows.sorted()
+    def __init__(self, rows, scale=None):
+        self.integrates_coefficients = scale is not None
+        self.n_scales = sum(factor.n_effects for factor in rows.factors)
+        factors, self.scale = rows.factors, np.zeros(0)
+        if scale is not None:
+            factors, self.scale = (*factors, coefficients_as_factor(rows.X)), scale
+        rows = replace(rows, factors=factors).sorted()
         self.design = Residuals(rows)
-        self.crossed = CrossedEffects(rows.factors)
-        self.gram = self.crossed.gram(rows.weight)
-        self.pulled = self.crossed.pulled(self.design.weighted)
+        crossed = CrossedEffects(rows.factors)
+        self.gram = crossed.gram(rows.weight)
+        self.pulled = crossed.pulled(self.design.weighted(rows))
+        self.crossed = crossed.without_rows()
+        self.shift = np.zeros(len(crossed.scale_of))
+        if scale is not None:
+            self.place = np.flatnonzero(crossed.scale_of >= self.n_scales)
+            self.shift[self.place] = self.design.centre / scale
 
     def value_and_score(self, beta, levels, noise_level):
         """Log likelihood of each draw, and its gradient; see `NormalMarginal`."""
         value = np.empty(len(beta))
-        score = np.empty((len(beta), beta.shape[1] + levels.shape[1] + 1))
+        n_columns = beta.shape[1]
+        score = np.empty((len(beta), n_columns + levels.shape[1] + 1))
         for s, given in enumerate(self._given(beta, levels, noise_level)):
             h, ratio, noise, b, v, precision = given
             root, mass = self.design.root @ h / noise, self.design.mass
             pulled = root @ self.design.root / noise
-            square, quadratic = root @ root, b @ v
+            square, quadratic = root @ root + self.shift @ self.shift, b @ v
             value[s] = -0.5 * (mass * (LOG_2PI + 2.0 * np.log(noise)) + square)
             value[s] += 0.5 * (quadratic - precision.log_det)
             slope = pulled - (v * ratio) @ self.pulled / noise
-            each = v**2 - 1.0 + precision.inverse.diagonal
+            each = (v + self.shift) ** 2 - 1.0 + precision.inverse.diagonal
             lost = square - mass - quadratic - each.sum()
-            score[s] = [*slope[:-1], *self.crossed.by_scale(each), lost]
+            by_scale = self.crossed.by_scale(each)[: self.n_scales]
+            score[s] = [*slope[:n_columns], *by_scale, lost]
         return value, score
 
     def effects(self, normals, beta, levels, noise_level):
@@ -52,15 +71,31 @@ class CrossedNormalMarginal:
             _, ratio, noise, _, v, precision = given
             spread, scale = precision.spread(normal[s]), ratio * noise
             out[:, s] = scale * (v + spread), scale * (v - spread)
+        if self.integrates_coefficients:
+            out[..., self.place] += self.design.centre
         return self.crossed.by_factor(out)
+
+    def coefficients(self, levels, noise_level):
+        """Means (n, p) and triangular factors (n, p, p) of coefficients, by draw."""
+        n, p = len(noise_level), len(self.scale)
+        mean, root = np.empty((n, p)), np.empty((n, p, p))
+        empty = np.empty((n, 0))
+        for s, given in enumerate(self._given(empty, levels, noise_level)):
+            *_, v, precision = given
+            mean[s] = self.design.centre + self.scale * v[self.place]
+            covariance = precision.covariance_of(self.place)
+            root[s] = self.scale[:, None] * np.linalg.cholesky(covariance)
+        return mean, root
 
     def _given(self, beta, levels, noise_level):
         """What both need at each draw."""
-        scales = bounded_exp(levels)[:, self.crossed.scale_of]
-        for h, scale, noise in zip(
-            self.design.at(beta), scales, bounded_exp(noise_level), strict=True
-        ):
+        fixed = np.tile(np.log(self.scale), (len(beta), 1))
+        scales = bounded_exp(np.hstack([levels, fixed]))[:, self.crossed.scale_of]
+        known = np.append(np.zeros(len(self.scale)), 1.0)
+        away = self.design.at(beta) if beta.shape[1] else np.tile(known, (len(beta), 1))
+        noises = bounded_exp(noise_level)
+        for h, scale, noise in zip(away, scales, noises, strict=True):
             ratio = scale / noise
             precision = Precision(self.gram, ratio)
-            b = ratio * (self.pulled @ h) / noise
+            b = ratio * (self.pulled @ h) / noise - self.shift
             yield h, ratio, noise, b, precision.solve(b), precision

@@ -8,7 +8,7 @@ class LikelihoodMarginal:
     for what the rows have in common.
     """
 
-    cheap = False
+    cheap = integrates_coefficients = False
 
     def __init__(self, rows, likelihood):
         rows, self.constant = rows.merged(likelihood)

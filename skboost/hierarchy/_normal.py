@@ -12,6 +12,8 @@ Lindstrom and Bates 1988, Newton-Raphson and EM algorithms for linear mixed-effe
 models (Journal of the American Statistical Association 83), have the same reduction.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from skboost._math import LOG_2PI
@@ -24,11 +26,15 @@ from skboost.hierarchy._conditional import (
 from skboost.hierarchy._rows import Factor
 from skboost.targets import bounded_exp
 
+# Least eigenvalue of a matrix with a unit diagonal that rounding leaves some digits of.
+_LEAST_RESOLVED = 1e-12
+
 
 class NormalMarginal:
     """Log likelihood of a linear model with normal noise and one factor at most."""
 
     has_noise = exact = True
+    integrates_coefficients = False
 
     @property
     def cheap(self):
@@ -41,7 +47,7 @@ class NormalMarginal:
 
     def __init__(self, rows):
         design = Residuals(rows)
-        self.design, weighted = design, design.weighted
+        self.design, weighted = design, design.weighted(rows)
         factor = rows.factors[0] if rows.factors else _no_groups(len(rows.y))
         self.n_effects = factor.n_effects if rows.factors else 0
         Z = factor.columns
@@ -95,13 +101,17 @@ class NormalMarginal:
 
     def _solved(self, h, ratio, noise, blocks, member):
         """K^-1 (q, q, n_draws, n_kinds), ln|K|, and b and v of groups in `blocks`."""
-        scaled = np.einsum("qs,rs,qrj->qrsj", ratio, ratio, self.squares)
-        for k in range(self.n_effects):
-            scaled[k, k] += 1.0
-        inverse, log_det = inverse_and_log_det(scaled)
+        inverse, log_det = self._inverse(ratio)
         b = h @ blocks.swapaxes(1, 2)
         b *= (ratio / noise)[..., None]
         return inverse, log_det, b, np.einsum("qrsb,rsb->qsb", inverse[..., member], b)
+
+    def _inverse(self, ratio):
+        """K^-1 and ln|K| of every kind of group."""
+        scaled = np.einsum("qs,rs,qrj->qrsj", ratio, ratio, self.squares)
+        for k in range(self.n_effects):
+            scaled[k, k] += 1.0
+        return inverse_and_log_det(scaled)
 
     def effects(self, normals, beta, levels, noise_level):
         """Draws of the effects of each factor given everything else, of standard normal
@@ -118,8 +128,156 @@ class NormalMarginal:
         return (Conditional(size * v, root).both(normals[0]),)
 
 
+class IntegratedNormalMarginal(NormalMarginal):
+    """Log likelihood of scales alone: normal coefficients are integrated out, too.
+
+    Given scales, the log joint density of coefficients is -h'Th / 2 - |beta / S|^2 / 2
+    with h of `Residuals` and T = (root'root - sum_j B_j'E K_j^-1 E B_j) / sigma_y^2,
+    where S are the scales of their prior. The gradient is Fisher's identity.
+    """
+
+    integrates_coefficients = True
+    # Every draw factorises a matrix: many thousands of these take two to ten times what
+    # a surrogate of the few scales takes.
+    cheap = False
+
+    def __init__(self, rows, scale):
+        super().__init__(rows)
+        self.scale, self.shift = scale, self.design.centre / scale
+
+    def value_and_score(self, beta, levels, noise_level):
+        """Log likelihood of each draw of log scales and log noise scale; its gradient.
+
+        The first argument has no columns.
+        """
+        n = len(noise_level)
+        value, score = np.empty(n), np.empty((n, self.n_effects + 1))
+        for some in row_blocks(n, self.squares.size + self._width):
+            value[some], score[some] = self._some(levels[some], noise_level[some])
+        return value, score
+
+    @property
+    def _width(self):
+        return (4 + self.blocks.shape[2]) * self.blocks[
+            ..., 0
+        ].size + self.design.root.size
+
+    def _some(self, levels, noise_level):
+        noise = bounded_exp(noise_level)
+        with np.errstate(over="ignore", invalid="ignore"):
+            given = self._given(levels, noise)
+        return self._judged(given, noise_level)
+
+    def _judged(self, given, noise_level):
+        away = np.append(
+            -self.scale * given.mean, np.ones((len(noise_level), 1)), axis=1
+        )
+        quadratic = given.quadratic
+        value = -0.5 * (self.design.mass * (LOG_2PI + 2.0 * noise_level) + quadratic)
+        value -= given.log_root
+        spread = (given.root**2).sum(axis=(1, 2))
+        of_prior = ((given.mean + self.shift) ** 2).sum(axis=1) + spread
+        by_noise = quadratic - of_prior - self.design.mass + len(self.scale)
+        value[given.lost] = -np.inf
+        if not self.n_effects:
+            return value, by_noise[:, None]
+        value -= 0.5 * given.log_det @ self.n_of_kind
+        v = np.einsum("qsbw,sw->qsb", given.effects, away)
+        # Deviations of effects as coefficients vary.
+        moved = given.effects[..., :-1] * self.scale
+        moved = np.einsum("qsbp,spr->qsbr", moved, given.root)
+        sizes = np.einsum("qsb,qsb->sq", v, v) + np.einsum(
+            "qsbr,qsbr->sq", moved, moved
+        )
+        sizes += np.einsum("qqsj,j->sq", given.inverse, self.n_of_kind)
+        by_scale = sizes - self.n_of_kind.sum()
+        return value, np.column_stack([by_scale, by_noise - by_scale.sum(axis=1)])
+
+    def _given(self, levels, noise):
+        """What scales say of the coefficients, in units of their prior's scales."""
+        scaled = self.design.root / noise[:, None, None]
+        table = scaled.swapaxes(1, 2) @ scaled
+        inverse = log_det = effects = None
+        if self.n_effects:
+            ratio = bounded_exp(levels.T) / noise
+            inverse, log_det = self._inverse(ratio)
+            blocks = (ratio / noise)[:, :, None, None] * self.blocks[:, None]
+            effects = np.einsum("qrsb,rsbw->qsbw", inverse[..., self.member], blocks)
+            table -= np.einsum("qsbw,qsbx->swx", blocks, effects)
+        unit = np.append(self.scale, 1.0)
+        table *= unit[:, None] * unit
+        pull = table[:, :-1, -1] - self.shift
+        precision = table[:, :-1, :-1] + np.eye(len(self.scale))
+        root, log_root, lost = _roots(precision)
+        pull[lost] = 0.0
+        mean = np.einsum("spr,sqr,sq->sp", root, root, pull)
+        least = table[:, -1, -1] + self.shift @ self.shift
+        quadratic = least - (pull * mean).sum(axis=1)
+        found = root, log_root, mean, quadratic, lost
+        return _GivenScales(*found, inverse, log_det, effects)
+
+    def coefficients(self, levels, noise_level):
+        """Means (n, p) and triangular factors (n, p, p) of coefficients, by draw."""
+        n, p = len(noise_level), len(self.scale)
+        mean, root = np.empty((n, p)), np.empty((n, p, p))
+        for some in row_blocks(n, self.squares.size + self._width):
+            given = self._given(levels[some], bounded_exp(noise_level[some]))
+            mean[some] = self.design.centre + self.scale * given.mean
+            root[some] = self.scale[:, None] * given.root
+        return mean, root
+
+    def effects(self, normals, beta, levels, noise_level):
+        """As `NormalMarginal.effects`; the last table is that of the coefficients."""
+        *normals, last = normals
+        mean, root = self.coefficients(levels, noise_level)
+        away = np.einsum("spr,rs->sp", root, last[..., 0])
+        tables, both = [], (mean + away, mean - away)
+        for k, coef in enumerate(both):
+            drawn = super().effects(normals, coef, levels, noise_level)
+            tables.append([each[k] for each in drawn])
+        tables = [np.stack(pair) for pair in zip(*tables, strict=True)]
+        return (*tables, np.stack([each.T[..., None] for each in both]))
+
+
+def _roots(precision):
+    """Triangular factors of inverses, log determinants of the factors of matrices, and
+    which of these rounding has left without one: a wall.
+    """
+    diagonal = np.einsum("skk->sk", precision)
+    # All are above unit matrices.
+    lost = ~np.isfinite(precision).all(axis=(1, 2)) | (diagonal < 0.5).any(axis=1)
+    unit = np.sqrt(np.where(lost[:, None], 1.0, diagonal))
+    even = precision / (unit[:, :, None] * unit[:, None])
+    even[lost] = np.eye(precision.shape[1])
+    try:
+        root = np.linalg.cholesky(even)
+    except np.linalg.LinAlgError:
+        lost |= np.linalg.eigvalsh(even)[:, 0] < _LEAST_RESOLVED
+        even[lost] = np.eye(precision.shape[1])
+        root = np.linalg.cholesky(even)
+    log_root = (np.log(np.einsum("skk->sk", root)) + np.log(unit)).sum(axis=1)
+    inverse = np.linalg.inv(root).swapaxes(1, 2)
+    return inverse / unit[:, :, None], log_root, lost
+
+
+class _GivenScales(NamedTuple):
+    """Of coefficients factors of covariances, log determinants of those of precisions,
+    means, the least squares and where there are none; of effects inverses, log
+    determinants and modes by column.
+    """
+
+    root: np.ndarray
+    log_root: np.ndarray
+    mean: np.ndarray
+    quadratic: np.ndarray
+    lost: np.ndarray
+    inverse: np.ndarray | None
+    log_det: np.ndarray | None
+    effects: np.ndarray | None
+
+
 class Residuals:
-    """Sums of squares of y - X beta as |root h|^2, and weighted columns of [X, y].
+    """Sums of squares of y - X beta as |root h|^2, without the rows.
 
     Responses are those that least squares leaves, h is 1 beside what coefficients
     lack to these: no digits are lost where responses or columns lie far from zero.
@@ -131,9 +289,14 @@ class Residuals:
         unit = np.maximum(np.abs(scaled).max(axis=0, initial=0.0), 1e-300)
         fitted = np.linalg.lstsq(scaled / unit, size[:, 0] * rows.y, rcond=1e-12)[0]
         self.centre = fitted / unit
-        design = np.column_stack([rows.X, rows.y - rows.X @ self.centre])
-        self.weighted = design * rows.weight[:, None]
-        self.root = np.linalg.qr(size * design, mode="r")
+        self.root = np.linalg.qr(size * self._columns(rows), mode="r")
+
+    def _columns(self, rows):
+        return np.column_stack([rows.X, rows.y - rows.X @ self.centre])
+
+    def weighted(self, rows):
+        """Weighted columns of X and of responses that least squares leaves."""
+        return self._columns(rows) * rows.weight[:, None]
 
     def at(self, beta):
         """What the columns are multiplied by, (n_draws, n_columns + 1)."""

@@ -78,6 +78,11 @@ class GroupedRows:
         return self.weight @ likelihood.value_and_slope(np.zeros_like(y), y)[0][:, 0]
 
 
+def coefficients_as_factor(X):
+    """The columns of X as a factor of one group, which all rows are in."""
+    return Factor(np.zeros(len(X), dtype=int), 1, X)
+
+
 class GroupSums:
     """Sums over the groups of rows that are sorted by them; empty groups have zero."""
 

@@ -6,9 +6,10 @@ Which way they are is chosen here, too.
 import numpy as np
 
 from skboost._row_blocks import Table, even
+from skboost.hierarchy._crossed import MOST_OTHERS
 from skboost.hierarchy._crossed_normal import CrossedNormalMarginal
 from skboost.hierarchy._laplace import LaplaceMarginal
-from skboost.hierarchy._normal import NormalMarginal
+from skboost.hierarchy._normal import IntegratedNormalMarginal, NormalMarginal
 from skboost.hierarchy._quadrature import QuadratureMarginal
 from skboost.targets import (
     DispersionPrior,
@@ -17,6 +18,10 @@ from skboost.targets import (
     NoisyGLMTarget,
     Target,
 )
+
+# Columns up to which coefficients are integrated out: a draw needs their covariance
+# matrix, and thousands of draws are looked at.
+_MOST_COLUMNS = 200
 
 
 class HierarchicalTarget(Target):
@@ -32,9 +37,19 @@ class HierarchicalTarget(Target):
     def __init__(self, marginal, prior, scale, level_priors, transforms):
         self.marginal, self.prior, self.scale = marginal, prior, scale
         self.level_priors, self.transforms = level_priors, transforms
-        self.n_columns = len(scale)
+        # Coefficients that are integrated out are no coordinates.
+        self.n_coefficients = len(scale)
+        self.n_columns = 0 if marginal.integrates_coefficients else len(scale)
         self.n_scales = len(level_priors) - marginal.has_noise
         self.dim = self.n_columns + len(level_priors)
+
+    def __getstate__(self):
+        # What a fit may spend ends with it.
+        return {name: held for name, held in vars(self).items() if name != "ledger"}
+
+    def coefficients(self, theta):
+        """Means and triangular factors of integrated coefficients given scales."""
+        return self.marginal.coefficients(*self.split(theta)[1:])
 
     def split(self, theta):
         """What the marginal takes: coefficients, log scales, log noise scales."""
@@ -55,9 +70,10 @@ class HierarchicalTarget(Target):
         self.ledger.spend(len(theta))
         beta, levels = theta[:, : self.n_columns], self._levels(theta)
         value, score = self.marginal.value_and_score(*self.split(theta))
-        more, slope = self.prior.value_and_score(beta, self.scale)
-        value += more
-        score[:, : self.n_columns] += slope
+        if self.n_columns:
+            more, slope = self.prior.value_and_score(beta, self.scale)
+            value += more
+            score[:, : self.n_columns] += slope
         parts = zip(self.level_priors, self.transforms, levels.T, strict=True)
         for k, (prior, transform, level) in enumerate(parts, start=self.n_columns):
             z = theta[:, k]
@@ -75,6 +91,7 @@ class UngroupedMarginal:
     """Log likelihood of a generalised linear model without groups."""
 
     cheap = exact = True
+    integrates_coefficients = False
 
     def __init__(self, rows, likelihood):
         self.has_noise = likelihood.has_level
@@ -95,9 +112,21 @@ class UngroupedMarginal:
         return ()
 
 
-def marginal_of(rows, likelihood=None):
-    """Log likelihood of grouped rows, effects integrated out; None is normal noise."""
+def marginal_of(rows, likelihood=None, scale=None):
+    """Log likelihood of grouped rows, effects integrated out; None is normal noise.
+
+    With the scales of normal coefficients these are integrated out, too, where noise is
+    normal: what is left is a density of scales.
+    """
     n_factors = len(rows.factors)
+    n_columns = rows.X.shape[1]
+    others = sum(factor.size for factor in rows.factors) + n_columns
+    normal = scale is not None and likelihood is None
+    if normal and 0 < n_columns <= _MOST_COLUMNS:
+        if n_factors < 2:
+            return IntegratedNormalMarginal(rows, scale)
+        if others - max(f.size for f in rows.factors) <= MOST_OTHERS:
+            return CrossedNormalMarginal(rows, scale)
     if likelihood is None:
         # Both are in closed form; one factor needs no factorisation for each draw, so
         # that many thousands of draws are `cheap` and no surrogate stands for them.

@@ -7,14 +7,14 @@ from sklearn.base import clone
 
 from skboost._random import EFFECTS, generator
 from skboost.approximation import psis
-from skboost.hierarchy import HierarchicalTarget, marginal_of
+from skboost.hierarchy import HierarchicalTarget, marginal_of, with_coefficients
 from skboost.linear_model._group_responses import Unit
 from skboost.linear_model._groups import Columns, levels_of
 from skboost.linear_model._layout import Layout
 from skboost.linear_model._model import highest_point, prior_and_scale
 from skboost.linear_model._summary import column_moments
-from skboost.posterior import summary_table
-from skboost.targets import HalfTPrior, Prior, ScalePrior
+from skboost.posterior import as_posterior, summary_table
+from skboost.targets import HalfTPrior, NormalPrior, Prior, ScalePrior
 from skboost.transforms import Constraints, LowerBound, Scale
 
 # Draws of the posterior that answers about groups are averages over, and how many
@@ -45,7 +45,9 @@ class GroupModel:
 
     def joint(self, rows):
         """The log joint density of grouped rows, a target."""
-        marginal = marginal_of(rows, self.response.likelihood)
+        # Type and not kind: others are no normal distributions.
+        normal = self.scale if type(self.prior) is NormalPrior else None
+        marginal = marginal_of(rows, self.response.likelihood, normal)
         target = HierarchicalTarget(
             marginal, self.prior, self.scale, self.level_priors, self.transforms
         )
@@ -57,7 +59,7 @@ class GroupModel:
             np.ones(target.dim),
             min((f.n_groups for f in rows.factors), default=0),
         )
-        unit[:n] = self.unit.error / (size * np.sqrt(1.0 + weight.sum()))
+        unit[:n] = (self.unit.error / (size * np.sqrt(1.0 + weight.sum())))[:n]
         unit[n:] /= np.sqrt(1.0 + fewest)
         target.unit = unit
         return target
@@ -65,7 +67,7 @@ class GroupModel:
     def start(self, target):
         """Where the search starts: a mode from the level of the responses, (1, dim)."""
         centre, n = np.zeros(target.dim), target.n_columns
-        if self.layout.intercept:
+        if self.layout.intercept and n:
             centre[n - 1] = self.unit.level
         half = np.array(0.5 * self.unit.size)
         centre[n:] = [transform.inverse(half) for transform in self.transforms]
@@ -79,9 +81,23 @@ class GroupModel:
     @property
     def constraints(self):
         """From coordinates to scales as users know them; None without any."""
-        names = self.layout.names
-        positive = dict(enumerate(self.transforms, len(names) - len(self.transforms)))
-        return Constraints(positive, len(names)) if positive else None
+        return self._constraints(len(self.layout.names))
+
+    def _constraints(self, dim):
+        """Of the last of `dim` coordinates."""
+        positive = dict(enumerate(self.transforms, dim - len(self.transforms)))
+        return Constraints(positive, dim) if positive else None
+
+    def posterior_of(self, target):
+        """What makes the posterior of a mixture, and constraints of its coordinates."""
+        if not target.marginal.integrates_coefficients:
+            return as_posterior, self.constraints
+
+        def posterior(mixture, names, constraints):
+            whole = with_coefficients(mixture, target)
+            return as_posterior(whole, names, self.constraints)
+
+        return posterior, self._constraints(target.dim)
 
     def variances(self, posterior):
         """Standard deviations of effects and noise, with their 90 % intervals."""
@@ -111,6 +127,9 @@ class GroupModel:
         rng = generator(seed, EFFECTS)
         theta, effects, *weighted = _draws(target, mixture, self.factors, rng)
         coef, levels, *noise = target.split(theta)
+        if target.marginal.integrates_coefficients:
+            *effects, coef = effects
+            coef = coef[0].T
         scales = np.exp(levels)
         factors, start = [], 0
         for factor, draws in zip(self.factors, effects, strict=False):
@@ -235,6 +254,8 @@ def _draws(target, mixture, factors, rng):
     exact.
     """
     sizes = [(1 + len(factor.slopes), len(factor.present)) for factor in factors]
+    if target.marginal.integrates_coefficients:
+        sizes.append((target.n_coefficients, 1))
     width = 1 + sum(q * n for q, n in sizes)
     n_pairs = int(np.clip(_MOST_NUMBERS // (2 * width), 16, _N_DRAWS // 2))
     theta = mixture.sample(n_pairs, rng)

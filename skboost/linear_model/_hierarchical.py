@@ -103,13 +103,15 @@ class HierarchicalEstimator(BoostedEstimator):
         target = model.joint(rows)
         # A surrogate has orbits of its own: the target would be evaluated at them.
         orbit = "auto" if target.marginal.cheap else None
+        posterior, constraints = model.posterior_of(target)
         return self._boost(
             target,
             given,
             lambda fit: _attributes(model, fit),
             starts=model.start(target),
             names=model.layout.names,
-            constraints=model.constraints,
+            constraints=constraints,
+            posterior=posterior,
             engine_of=_engine,
             params=self.get_params(deep=False) | {"orbit": orbit},
         )

@@ -69,7 +69,8 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
     ----------
     posterior_ : TransformedPosterior
         Over (coefficients, intercept, standard deviations of group effects,
-        noise scale).
+        noise scale). Under a normal prior up to 200 coefficients are integrated out
+        with the effects, and are Gaussian given scales: ``save`` is refused, pickle it.
     coef_ : ndarray of shape (n_numeric_features,)
         Posterior means.
     intercept_ : float

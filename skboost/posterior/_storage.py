@@ -203,7 +203,8 @@ def family_record(family):
     if not is_public(family):
         raise ValueError(
             "save needs components of the families in skboost.families; got "
-            f"{type(family).__qualname__}. Pickle the posterior instead."
+            f"{getattr(family, 'label', type(family).__qualname__)}. Pickle the "
+            "posterior instead."
         )
     return {
         "class": type(family).__name__,

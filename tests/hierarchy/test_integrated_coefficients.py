@@ -1,0 +1,163 @@
+"""Normal coefficients integrated out beside effects of groups, by brute force."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal
+
+from skboost.approximation import Mixture
+from skboost.families import FullGaussian
+from skboost.hierarchy import (
+    CrossedNormalMarginal,
+    HierarchicalTarget,
+    IntegratedNormalMarginal,
+    NormalMarginal,
+    marginal_of,
+    with_coefficients,
+)
+from skboost.targets import HalfTPrior, NormalPrior
+from skboost.transforms import LowerBound
+
+from .conftest import (
+    differences,
+    effects_matrix,
+    flattened,
+    n_scales,
+    normal,
+    of,
+    points,
+    standard_normals,
+)
+
+# Standard deviations of the coefficients' prior, and what integrates over which rows.
+SCALE = np.array([0.7, 2.0])
+INTEGRATED = [
+    (IntegratedNormalMarginal, "none"),
+    (IntegratedNormalMarginal, "intercepts"),
+    (IntegratedNormalMarginal, "slopes"),
+    (CrossedNormalMarginal, "slopes"),
+    (CrossedNormalMarginal, "crossed"),
+    (CrossedNormalMarginal, "nested"),
+]
+
+
+def rows_of(name):
+    """Rows whose responses depend on their columns."""
+    rows = of(name, normal, offset=False)
+    return replace(rows, y=rows.y + rows.X @ [1.0, -0.5])
+
+
+def scales_of(rows, n=3):
+    """No coefficients, logarithms of scales of effects and of noise."""
+    levels = points(rows, 1, n)[:, 2:]
+    return np.empty((n, 0)), levels[:, :-1], levels[:, -1]
+
+
+def whole(rows, levels, noise_level):
+    """Columns of X and of all effects, and the standard deviations of their priors."""
+    Z, scale_of = effects_matrix(rows)
+    sizes = np.append(SCALE, np.exp(levels)[scale_of])
+    return np.hstack([rows.X, Z]), sizes, np.exp(noise_level)
+
+
+@pytest.mark.parametrize(("kind", "name"), INTEGRATED)
+def test_what_is_left_is_the_density_of_all_responses(kind, name):
+    rows = rows_of(name)
+    marginal, given = kind(rows, SCALE), scales_of(rows)
+    value, score = marginal.value_and_score(*given)
+    # A weight of two is a row that stands twice.
+    repeated = np.repeat(np.arange(len(rows.y)), rows.weight.astype(int))
+    for s, found in enumerate(value):
+        columns, sizes, noise = whole(rows, given[1][s], given[2][s])
+        sized = columns[repeated] * sizes
+        covariance = sized @ sized.T + noise**2 * np.eye(len(repeated))
+        exact = multivariate_normal(np.zeros(len(repeated)), covariance)
+        assert found == pytest.approx(exact.logpdf(rows.y[repeated]), abs=1e-9)
+
+    def at(theta):
+        return marginal.value_and_score(theta[:, :0], theta[:, :-1], theta[:, -1])[0]
+
+    slopes = differences(at, np.column_stack(given))
+    np.testing.assert_allclose(score, slopes, atol=1e-6)
+
+
+@pytest.mark.parametrize(("kind", "name"), INTEGRATED)
+def test_coefficients_and_effects_are_drawn_from_their_joint_gaussian(kind, name):
+    n, rows = 400, rows_of(name)
+    given = [np.repeat(part[:1], n, axis=0) for part in scales_of(rows)]
+    marginal, rng = kind(rows, SCALE), np.random.default_rng(4)
+    normals = (*standard_normals(rows, n), rng.normal(size=(len(SCALE), n, 1)))
+    *effects, coef = marginal.effects(normals, *given)
+    flat = flattened((coef, *effects))
+    columns, sizes, noise = whole(rows, given[1][0], given[2][0])
+    weight = rows.weight / noise**2
+    covariance = np.linalg.inv((columns.T * weight) @ columns + np.diag(sizes**-2.0))
+    mean = covariance @ (columns.T @ (weight * rows.y))
+    np.testing.assert_allclose(flat.mean(axis=0), mean, atol=1e-9)
+    # Five standard errors of draws that come in pairs; there are hundreds of entries.
+    size = np.sqrt(np.outer(np.diag(covariance), np.diag(covariance)))
+    atol = 5.0 * np.sqrt(2.0 / n)
+    np.testing.assert_allclose(np.cov(flat.T) / size, covariance / size, atol=atol)
+    # Coefficients alone, as they stand beside scales.
+    centre, root = marginal.coefficients(*(part[:2] for part in given[1:]))
+    np.testing.assert_allclose(centre[1], mean[:2], atol=1e-9)
+    np.testing.assert_allclose(root[1] @ root[1].T, covariance[:2, :2], atol=1e-9)
+
+
+def targets(rows):
+    """The log joint density of scales alone, and that of coefficients and scales."""
+    priors = [HalfTPrior(3.0, 1.0)] * (n_scales(rows) + 1)
+    further = NormalPrior(), SCALE, priors, [LowerBound() for _ in priors]
+    plain = NormalMarginal if len(rows.factors) < 2 else CrossedNormalMarginal
+    return (
+        HierarchicalTarget(marginal_of(rows, scale=SCALE), *further),
+        HierarchicalTarget(plain(rows), *further),
+    )
+
+
+def mixture_of(dim):
+    """Two Gaussians over the scales."""
+    family = FullGaussian()
+    means = 0.3 * np.random.default_rng(5).normal(size=(2, dim))
+    pairs = [(family, family.from_moments(mean, 0.05 * np.eye(dim))) for mean in means]
+    return Mixture(tuple(pairs), np.array([0.3, 0.7]))
+
+
+@pytest.mark.parametrize("name", ["none", "slopes", "crossed"])
+def test_what_is_lost_by_scales_alone_is_what_is_lost_by_all(name):
+    """ln p(beta, z) - ln q(beta, z) is the same for all beta: it is that of z."""
+    rows = rows_of(name)
+    target, plain = targets(rows)
+    mixture = mixture_of(target.dim)
+    both = with_coefficients(mixture, target)
+    theta = both.sample(20, np.random.default_rng(6))
+    z = theta[:, 2:]
+    lost = plain.value_and_score(theta)[0] - both.log_density(theta)
+    of_scales = target.value_and_score(z)[0] - mixture.log_density(z)
+    np.testing.assert_allclose(lost, of_scales, atol=1e-8)
+
+
+def test_moments_and_marginals_are_those_of_draws():
+    rows = rows_of("slopes")
+    target, _ = targets(rows)
+    for component in with_coefficients(mixture_of(target.dim), target).components:
+        draws = component.sample(20_000, np.random.default_rng(7))
+        mean, covariance = component.moments()
+        sd = np.sqrt(np.diag(covariance))
+        np.testing.assert_allclose(component.std(), sd)
+        # Moments are averages over 256 quasi-random draws.
+        np.testing.assert_allclose((draws.mean(axis=0) - mean) / sd, 0.0, atol=0.05)
+        size = np.outer(sd, sd)
+        np.testing.assert_allclose(np.cov(draws.T) / size, covariance / size, atol=0.1)
+        for i in range(component.dim):
+            at, place = np.quantile(draws[:, i], [0.05, 0.5, 0.95]), np.full(3, i)
+            cdf = component.marginal_cdf(place, at)
+            np.testing.assert_allclose(cdf, [0.05, 0.5, 0.95], atol=0.03)
+            step = 1e-4 * sd[i]
+            above, below = (
+                component.marginal_cdf(place, at + s) for s in (step, -step)
+            )
+            density = np.exp(component.marginal_log_density(place, at))
+            slope = (above - below) / (2.0 * step)
+            np.testing.assert_allclose(density * sd[i], slope * sd[i], atol=1e-4)
