@@ -175,6 +175,10 @@ class RowReader:
         """Responses and weights of a block as sums over rows take them."""
         return y, weight
 
+    def known(self, summary):
+        """What the first pass says of rows as sums over them take these, or None."""
+        return summary
+
     def source(self, estimator, X, y=None, sample_weight=None, offset=None):
         """A `RowSource` of the arguments of ``fit``, after a pass that checks them."""
         blocks = as_blocks(X, y, sample_weight, offset)
@@ -188,7 +192,7 @@ class RowReader:
         else:
             tables = partial(self._tables, blocks)
             rows = BlockTables(tables, found.n_rows, estimator.n_features_in_)
-        rows.summary = found
+        rows.summary = self.known(found)
         return rows
 
     def _looks(self, estimator, blocks):

@@ -222,7 +222,10 @@ def test_three_classes_leave_little(wine, tmp_path):
     np.testing.assert_array_equal(read.mixture.mean(), plain.posterior_.mean())
 
 
-@pytest.mark.parametrize("which", ["two classes", "three classes"])
+@pytest.mark.parametrize(
+    "which",
+    ["two classes", pytest.param("three classes", marks=pytest.mark.slow)],
+)
 def test_intervals_are_those_of_draws(which, fitted, wine):
     model, rows = (fitted, X) if which == "two classes" else wine[:2]
     coef, intercept = model.sample_posterior(20_000, random_state=0)

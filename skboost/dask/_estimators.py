@@ -49,7 +49,7 @@ def worker_rows(reader, X, y=None, sample_weight=None, offset=None):
     summary = reader.together(summaries[k] for k in used)
     tables = _kept([dask.delayed(_coded)(raw[k], reader.coded) for k in used])
     rows = WorkerTables(tables, summary.n_rows, X.shape[1])
-    rows.summary = summary
+    rows.summary = reader.known(summary)
     return rows
 
 

@@ -94,6 +94,10 @@ class Labels(Responses):
             self.by_class = self._class_weights(codes, np.array(total))
         return summary
 
+    def known(self, summary):
+        # Columns were not weighed by class before the classes were known.
+        return summary if self.by_class is None else None
+
     def _class_weights(self, codes, weight):
         """The weight of every class, given the codes and weights of rows."""
         by_class = compute_class_weight(

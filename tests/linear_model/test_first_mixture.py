@@ -79,10 +79,10 @@ CANCER, BENIGN = scale(CANCER[:60, :8]), BENIGN[:60]
         {"step_size": "adaptive", "refine": False, "corrective": "none"},
         {"corrective": "away"},
         {"corrective": "pairwise"},
-        {"objective": "relbo"},
+        pytest.param({"objective": "relbo"}, marks=pytest.mark.slow),
         {"stopping": "gap"},
-        {"family": "student_t"},
-        {"family": "gaussian-diag"},
+        pytest.param({"family": "student_t"}, marks=pytest.mark.slow),
+        pytest.param({"family": "gaussian-diag"}, marks=pytest.mark.slow),
     ],
 )
 def test_boosting_goes_on_within_scales(settings):

@@ -116,6 +116,7 @@ def test_a_known_noise_scale_leaves_nothing_at_any_scale_of_the_prior():
     assert model.remaining_kl_ == pytest.approx(0, abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1])
 def test_with_more_columns_than_rows_noise_or_coefficients_explain_them(seed):
     # Of these noise below a tenth has a probability of .01, and of .88.
