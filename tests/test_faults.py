@@ -130,6 +130,7 @@ def test_a_start_that_leads_nowhere_is_an_error_that_names_x0(inside, settings, 
         boost(zero_but_at(inside), 1, **settings)
 
 
+@pytest.mark.slow
 def test_nan_after_a_thousand_evaluations():
     """A density with a state, which breaks in the middle of a search."""
     calls = []

@@ -48,10 +48,11 @@ def test_a_linear_regression_with_known_noise_has_the_conjugate_posterior():
 
 
 @pytest.mark.parametrize("prior_scale", ["learn", 1.0])
-@pytest.mark.parametrize("what", RESPONSES)
+@pytest.mark.parametrize(
+    "what",
+    [pytest.param(w, marks=[pytest.mark.slow] * (w == "three")) for w in RESPONSES],
+)
 def test_every_response_takes_them(what, prior_scale):
-    if what == "three" and prior_scale == "learn":
-        pytest.skip("takes seconds")
     prior = {"dose": NormalPrior(1e-3, mean=2.0), "age": LaplacePrior(0.5)}
     model = fitted(what, prior, prior_scale=prior_scale)
     coef = np.atleast_2d(model.coef_)

@@ -484,6 +484,7 @@ class TestPoles:
             result = boost_posterior(self.pole(1.5), 1, x0=x0, random_state=0)
         assert not result.converged
 
+    @pytest.mark.slow
     def test_effects_of_a_scale_near_zero_are_not_improper(self):
         """Counts of ten years with an effect each: unbounded, and of finite mass."""
         rng, zero = np.random.default_rng(1), anp.zeros((1, 10))

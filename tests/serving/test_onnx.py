@@ -133,6 +133,7 @@ def test_several_classes(model, y, tolerance):
     assert np.array_equal(found["label"], model.predict(near))
 
 
+@pytest.mark.slow
 def test_several_classes_far_out():
     y = np.digitize(ETA, [-2.0, 0.0, 1.0])
     model = BoostedBayesianLogisticRegression(**TINY).fit(X, y)
