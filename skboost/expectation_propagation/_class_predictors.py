@@ -6,11 +6,12 @@ Parameters are classes x columns, and every class has the same prior. A row's si
 not change when a number is added to all of f.
 """
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg.lapack import dtrtri
+
+from skboost.expectation_propagation._predictors import Predictors
 
 # Shares of the diagonal that are added in turn where rounding leaves a matrix without
 # a root: what is added to all classes has the prior's precision alone.
@@ -49,21 +50,7 @@ class ClassMoments(NamedTuple):
     log_det: np.ndarray
 
 
-@dataclass(frozen=True)
-class _ClassPredictors:
-    """Rows in units of the prior, (n_priors, n_rows, n_columns), and its scales."""
-
-    scaled: np.ndarray
-    scales: np.ndarray
-
-    def of(self, which):
-        """The same for some of the priors."""
-        return type(self)(self.scaled[which], self.scales[which])
-
-    def prior_variance(self):
-        """Of the predictors of a class, (n_priors, n_rows)."""
-        return np.einsum("gnp,gnp->gn", self.scaled, self.scaled)
-
+class _ClassPredictors(Predictors):
     def _in_units(self, mean, covariance):
         """Moments of the parameters, from those in units of the prior."""
         scales = np.tile(self.scales, mean.shape[1])
@@ -133,7 +120,7 @@ class ClassDual(_ClassPredictors):
         return prior, told, _inverted(whole), log_det
 
     @staticmethod
-    def _pulled(prior, told, whole, h):
+    def _of_sites(prior, told, whole, h):
         """What sites amount to for every row, (n_priors, K, n_rows)."""
         h = h.transpose(0, 2, 1)[..., None]
         seen = told @ (prior[:, None] @ h)
@@ -143,7 +130,8 @@ class ClassDual(_ClassPredictors):
     def moments(self, a, h):
         """`ClassMoments` given sites (n_priors, n_rows, K)."""
         prior, told, whole, log_det = self._parts(a)
-        mean = (prior[:, None] @ self._pulled(prior, told, whole, h)[..., None])[..., 0]
+        weights = self._of_sites(prior, told, whole, h)
+        mean = (prior[:, None] @ weights[..., None])[..., 0]
         seen = told @ prior[:, None]
         spread = (whole[:, None] @ seen).transpose(0, 3, 1, 2)
         covariance = spread @ spread.swapaxes(2, 3)
@@ -157,7 +145,7 @@ class ClassDual(_ClassPredictors):
         """Means (n_priors, dim) and covariances of the parameters given sites."""
         prior, told, whole, _ = self._parts(a)
         n_priors, n_classes, p = len(a), a.shape[2], self.scaled.shape[2]
-        mean = self._pulled(prior, told, whole, h) @ self.scaled
+        mean = self._of_sites(prior, told, whole, h) @ self.scaled
         seen = told @ self.scaled[:, None]
         spread = (whole[:, None] @ seen).transpose(0, 2, 1, 3)
         spread = spread.reshape(n_priors, -1, n_classes * p)

@@ -30,7 +30,7 @@ def linear_predictors(X, variances):
 
 
 @dataclass(frozen=True)
-class _Predictors:
+class Predictors:
     """Rows in units of the prior, (n_priors, n_rows, dim), and its scales."""
 
     scaled: np.ndarray
@@ -41,14 +41,14 @@ class _Predictors:
         return type(self)(self.scaled[which], self.scales[which])
 
     def prior_variance(self):
-        """Of the predictors, (n_priors, n_rows)."""
+        """Of the predictors, (n_priors, n_rows); of several classes those of each."""
         return np.einsum("gnp,gnp->gn", self.scaled, self.scaled)
 
     def _pulled(self, rows):
         return np.einsum("gnp,gn->gp", self.scaled, rows)
 
 
-class Primal(_Predictors):
+class Primal(Predictors):
     """By the precision matrix of the parameters: for many rows."""
 
     def _root(self, precision):
@@ -85,7 +85,7 @@ class Primal(_Predictors):
 
 
 @dataclass(frozen=True)
-class Dual(_Predictors):
+class Dual(Predictors):
     """By the covariance matrix of the predictors: for more parameters than rows."""
 
     known: np.ndarray | None = None

@@ -17,10 +17,8 @@ def _judgements(source, history, suffix=""):
     """What was judged of a fit of one iteration, as (label, low, middle, high)."""
     if len(history) > 1 or getattr(source, f"remaining_kl{suffix}", None) is None:
         return []
-    first, names = (
-        history[0],
-        ("remaining_kl", "remaining_kl_se", "remaining_kl_interval"),
-    )
+    first = history[0]
+    names = "remaining_kl", "remaining_kl_se", "remaining_kl_interval"
     value, se, ends = (getattr(source, name + suffix, None) for name in names)
     rows = []
     before = first.get("remaining_kl"), first.get("remaining_kl_se")

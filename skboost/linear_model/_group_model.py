@@ -55,10 +55,8 @@ class GroupModel:
         weight, n = rows.weight, target.n_columns
         size = np.sqrt(weight @ rows.X**2 / weight.sum())
         size[size == 0.0] = 1.0
-        unit, fewest = (
-            np.ones(target.dim),
-            min((f.n_groups for f in rows.factors), default=0),
-        )
+        unit = np.ones(target.dim)
+        fewest = min((f.n_groups for f in rows.factors), default=0)
         unit[:n] = (self.unit.error / (size * np.sqrt(1.0 + weight.sum())))[:n]
         unit[n:] /= np.sqrt(1.0 + fewest)
         target.unit = unit

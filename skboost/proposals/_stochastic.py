@@ -26,7 +26,7 @@ class StochasticSearch(BaseEstimator):
     code has it: a component starts at random and takes a fixed number of steps up the
     objective, each on new draws, without a test of convergence. The default search
     (``search="greedy"``) starts where the mixture lacks mass, keeps its draws, and
-    solves to convergence, which takes fewer evaluations and ends higher.
+    solves to convergence.
 
     Parameters
     ----------

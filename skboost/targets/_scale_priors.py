@@ -222,9 +222,8 @@ class PrincipalScale(CommonScale):
             roots.append(axes * np.sqrt(grown))
             precisions.append((axes / grown) @ axes.T)
             log_dets.append(np.log(grown).sum())
-        # Of one class, and of all.
-        self.roots = tuple(roots)
-        self.precisions = np.array([np.kron(self._by_output, p) for p in precisions])
+        # Of one class; the determinants are those of all.
+        self.roots, self.precisions = tuple(roots), np.array(precisions)
         self._log_dets = n_outputs * np.array(log_dets)
 
     def covariance_given(self, scale, node):
@@ -239,7 +238,7 @@ class PrincipalScale(CommonScale):
         """See `CommonScale`."""
         shared = self._shared(scale)
         z = theta[:, shared] / scale[shared]
-        squares = ((z @ self.precisions[node.kind]) * z).sum(axis=1)
+        squares = (self._pulled(z, node.kind) * z).sum(axis=1)
         log_s = np.array([node.log_s])
         value = self._log_normal(squares, log_s)[:, 0] - np.log(scale[shared]).sum()
         value -= 0.5 * self._log_dets[node.kind]
@@ -269,6 +268,11 @@ class PrincipalScale(CommonScale):
     def _shared(self, scale):
         return np.resize(self.shared, len(scale))
 
+    def _pulled(self, z, kind):
+        """Precision times coefficients in units of their scales, class by class."""
+        precision = self.precisions[kind]
+        return (z.reshape(-1, len(precision)) @ precision).reshape(z.shape)
+
     def _log_normal(self, squares, log_s):
         """Log densities (n, n_scales) of coefficients with these squared lengths."""
         fall = 0.5 * squares[:, None] * np.exp(-2.0 * log_s)
@@ -278,7 +282,7 @@ class PrincipalScale(CommonScale):
         """For each kind the log joint density with the grid, and precision times z."""
         shared = self._shared(scale)
         z = theta[:, shared] / scale[shared]
-        pulled = [z @ precision for precision in self.precisions]
+        pulled = [self._pulled(z, kind) for kind in range(len(self.precisions))]
         tables = [
             self.log_mass + self._log_normal((part * z).sum(axis=1), self.log_s)
             - 0.5 * log_det
