@@ -114,7 +114,7 @@ class HeldScales:
 
     def facts(self, spent=None):
         """What stopping has to know; see `Boosting.facts`."""
-        return self.given.facts(spent)._replace(exact=False)
+        return self.given.facts(spent)._replace(exact=False, little="auto")
 
     def init(self, target):
         """A component for every scale, weighted by evidence."""

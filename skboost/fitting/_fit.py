@@ -25,6 +25,9 @@ from skboost.fitting._run import agree
 from skboost.orbits import OrbitReport, most_images, remaining_after_orbits
 
 _CHANGED = "the rows were changed in place after the fit."
+# Shape of the tail of importance weights above which means of them are not reliable
+# (Vehtari et al. 2024).
+_UNRELIABLE = 0.7
 
 
 def history_record(info):
@@ -126,13 +129,20 @@ class Fit:
         self.converged = self.run.converged and not judgement.may_miss
 
     def leaves_more_than(self, nats):
-        """Whether more remains, by few draws where orbits follow."""
-        if not self.remaining_before_orbits > nats or "report" in vars(self):
-            return self.remaining_before_orbits > nats
+        """Whether more remains, by few draws where orbits follow.
+
+        They also decide where draws without orbits have weights with so heavy a tail
+        that they see too little.
+        """
+        more = self.remaining_before_orbits > nats
+        if "report" in vars(self):
+            return more or self.report.remaining_kl > nats
+        if not more and not self._judgement.remaining.khat > _UNRELIABLE:
+            return False
         engine, target, *_ = self._problem
         most = most_images(self._options.orbit)
         if most == 1 or self._judgement.from_held_draws or not engine.draws_anew:
-            return True
+            return more
         rng = generator(self.seed, ORBIT, self.n_iter, 2)
         parts = self.mixture, lambda left: left.value <= nats, nats, most, rng
         with self._evaluating(), suppress(BudgetSpent):

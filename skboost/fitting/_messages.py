@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from skboost.families import VariationalFamily
+from skboost.fitting._judgement import with_orbits
 
 # Nats by estimate above which a fit warns: stopping early is normal otherwise.
 _MUCH = 0.5
@@ -19,8 +20,13 @@ def message_of(problem, run, place, corrected, judgement, interval):
     """Why a run ended, and what has to be known of its posterior."""
     message = run.message + _remarks(problem, run, corrected, judgement, interval)
     missed = _uncertified(judgement.missed, place)
-    # Probes that found a mode contradict the word.
-    return missed + (_ended(message) if judgement.may_miss else message)
+    # Probes that found a mode contradict the word, and so does what orbits found left
+    # of a mixture that few draws took for complete.
+    _, remaining = with_orbits(corrected, judgement)
+    allowed = max(_MUCH, problem.engine.settings.allowed_kl or 0.0)
+    by_auto = run.end is not None and run.end.by == "auto"
+    doubtful = judgement.may_miss or (by_auto and remaining.value > allowed)
+    return missed + (_ended(message) if doubtful else message)
 
 
 def _ended(message):

@@ -1,5 +1,7 @@
 """First mixtures of two classes: their weights are the scale's posterior, and stay."""
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy.special import log_expit
@@ -195,3 +197,18 @@ def test_copies_and_later_calls_go_on():
     short.set_params(max_iter=4).fit(CANCER, BENIGN)
     long = fitted(CANCER, BENIGN, max_iter=4, tol=0.0)
     assert np.array_equal(short.posterior_.mean(), long.posterior_.mean())
+
+
+def test_what_orbits_find_left_of_separable_classes_is_told():
+    # Weights of few draws without orbits have so heavy a tail that they see little.
+    X = np.random.default_rng(0).standard_normal((600, 6))
+    y = np.digitize(X[:, 0], [-0.5, 0.5])
+    model = BoostedBayesianLogisticRegression(random_state=0)
+    with pytest.warns(ConvergenceWarning, match="nats of KL remain"):
+        model.fit(X, y)
+    assert model.remaining_kl_ > 1.0 and model.pareto_k_ > 0.7
+    assert "Converged" not in model.message_
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        easy = BoostedBayesianLogisticRegression(random_state=0).fit(X[:60], y[:60])
+    assert easy.message_.startswith("Converged") and easy.remaining_kl_ < 0.5
