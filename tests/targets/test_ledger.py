@@ -99,6 +99,19 @@ def test_shares_are_nested_and_tell_the_whole(target):
     assert whole.has_cut and ledger.n_evaluations == 6
 
 
+def test_a_share_of_the_seconds_is_of_those_that_are_left():
+    clock = Clock()
+    whole = Budget(max_time=10.0, clock=clock)
+    clock.now = 4.0
+    half = whole.share(0.5)
+    assert half.max_time == 3.0
+    clock.now = 6.5
+    assert half.spent is None
+    clock.now = 7.0
+    assert half.spent.by == "max_time" and "max_time=10.0" in half.spent.message
+    assert whole.spent is None
+
+
 def test_the_budget_before_is_restored_after_an_error():
     ledger = Ledger()
     with pytest.raises(KeyError), ledger.within(Budget(max_time=0.0)):
