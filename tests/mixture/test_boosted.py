@@ -286,12 +286,17 @@ def test_draws_of_the_process_leave_a_rest(process, tmp_path):
     assert_allclose(loaded.log_density(draws), expected)
 
 
-def test_rows_of_the_process_belong_to_its_clusters(process):
-    X, labels = process.sample(3000, random_state=0)
-    share = np.bincount(labels, minlength=3) / 3000
+def test_rows_of_the_process_belong_to_its_clusters(groups, model):
+    kind = {"weight_concentration_prior_type": "dirichlet_process"}
+    # Half of the mass is left to clusters beyond the last, which are no rows' clusters.
+    fit = model(n_components=2, weight_concentration_prior=40.0, max_iter=1, **kind)
+    fit.fit(groups[0][:40])
+    assert fit.posterior_.mean()["leftover"] > 0.3
+    X, labels = fit.sample(3000, random_state=0)
+    share = np.bincount(labels, minlength=2) / 3000
     se = np.sqrt(share * (1 - share) / 3000)
-    assert np.all(np.abs(share - process.weights_) < 5 * se + 1e-3)
-    assert np.isfinite(process.score_samples(X)).all()
+    assert np.all(np.abs(share - fit.weights_) < 5 * se + 1e-3)
+    assert np.isfinite(fit.score_samples(X)).all()
 
 
 @pytest.mark.parametrize("name", ["fitted", "process"])

@@ -12,6 +12,7 @@ from scipy.integrate import quad, trapezoid
 from skboost.approximation import Mixture
 from skboost.families import DiagonalGaussian, Laplace
 from skboost.posterior import MixturePosterior, pack_mixtures, unpack_mixtures
+from skboost.posterior._storage import FORMAT_VERSION
 
 
 @pytest.fixture
@@ -295,7 +296,7 @@ def test_load_refuses_later_formats_and_unknown_families(tmp_path, bimodal):
         arrays = dict(archive)
     header = json.loads(str(arrays["header"]))
     for change, message in [
-        ({"format_version": 10**6}, "Update skboost"),
+        ({"format_version": FORMAT_VERSION + 1}, "Update skboost"),
         ({"families": [{"class": "as_family", "params": {}}] * 2}, "does not have"),
     ]:
         arrays["header"] = np.array(json.dumps(header | change))
