@@ -112,6 +112,14 @@ def test_a_share_of_the_seconds_is_of_those_that_are_left():
     assert whole.spent is None
 
 
+def test_work_in_hand_ends_where_all_evaluations_are_made(target):
+    budget = Budget(max_evaluations=3, ledger=target.ledger)
+    with target.ledger.within(budget):
+        assert budget.spent is None and not budget.cuts()
+        target.log_density(POINTS)
+        assert budget.spent.by == "max_evaluations" and budget.cuts()
+
+
 def test_the_budget_before_is_restored_after_an_error():
     ledger = Ledger()
     with pytest.raises(KeyError), ledger.within(Budget(max_time=0.0)):
