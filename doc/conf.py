@@ -1,22 +1,29 @@
 """Configuration of the documentation (``sphinx-build doc doc/_build/html``)."""
 
+import contextlib
 import inspect
 import os
 import re
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+from docutils import nodes
 from numpydoc.xref import DEFAULT_LINKS
 
 # Without it an example's import fails where examples are read and not run
 # (``-D plot_gallery=0``).
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
+from sphinx.transforms import SphinxTransform
+from sphinx.util import logging
 from sphinx_gallery.sorting import ExplicitOrder
 
 from skboost import __version__
 
-# For ``pictures.py``.
+# For ``pictures.py`` and ``sessions.py``.
 sys.path.insert(0, str(Path(__file__).parent))
+from sessions import session
+
 # Gallery scripts run without a screen.
 os.environ.setdefault("MPLBACKEND", "Agg")
 
@@ -103,7 +110,9 @@ sphinx_gallery_conf = {
     "nested_sections": False,
     "gallery_dirs": "auto_examples",
     "filename_pattern": r"plot_.*\.py",
-    "backreferences_dir": None,
+    # Pages of the reference list the examples that use what they describe.
+    "backreferences_dir": "gen_modules/backreferences",
+    "doc_module": ("skboost",),
     "image_scrapers": ("pictures.scraper",),
     "abort_on_example_error": True,
     "only_warn_on_example_error": False,
@@ -172,8 +181,35 @@ def signature_of_init(app, what, name, obj, options, signature, returned):
     return None
 
 
+class Sessions(SphinxTransform):
+    """Blocks of Python become sessions with what they print, one session a page."""
+
+    default_priority = 400
+    # Models of libraries that the documentation does not install.
+    not_run = ("user_guide/adapters", "auto_examples/", "api/generated/")
+
+    def apply(self):
+        """Run the blocks in order; one that raises is a warning, which stops CI."""
+        if self.env.docname.startswith(self.not_run):
+            return
+        namespace = {"__name__": "__main__"}
+        # Pages save what they show how to save.
+        with TemporaryDirectory() as folder, contextlib.chdir(folder):
+            for node in list(self.document.findall(nodes.literal_block)):
+                if node.get("language") != "python":
+                    continue
+                try:
+                    text = session(node.astext(), namespace)
+                except Exception as error:
+                    log = logging.getLogger(__name__)
+                    log.warning("This block raises %r", error, location=node)
+                    return
+                node.replace_self(nodes.literal_block(text, text, language="pycon"))
+
+
 def setup(app):
     """Run before numpydoc, which rewrites sections."""
+    app.add_transform(Sessions)
     app.connect("autodoc-process-signature", signature_of_init)
     app.connect("autodoc-process-docstring", without_foreign_references, priority=1)
     app.connect("missing-reference", by_last_part)

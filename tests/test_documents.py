@@ -1,70 +1,66 @@
-"""Every block of Python in the README and the documentation runs, page by page."""
+"""Code of the README runs; the build of the documentation runs that of its pages."""
 
 import os
 import re
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = [
-    page
-    for page in (ROOT / "README.md", *sorted((ROOT / "doc").rglob("*.rst")))
-    if "_build" not in page.parts and "auto_examples" not in page.parts
-]
-# Pages whose blocks are not run, and why.
-NOT_RUN = {
-    "doc/user_guide/adapters.rst": "PyMC, JAX and a compiled Stan model are extras; "
-    "tests/adapters run such models where they are installed.",
-}
-# Pages that need an extra.
-NEEDS = {
-    "doc/user_guide/any_density.rst": "arviz",
-    "doc/user_guide/large_data.rst": "dask.array",
-}
-FENCED = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
-DIRECTIVE = re.compile(
-    r"^( *)\.\. code-block:: python\n(?: *:.*\n)*\n((?:\1 +.*\n|\s*\n)+)", re.MULTILINE
-)
+sys.path.insert(0, str(ROOT / "doc"))
 
-
-def blocks(page):
-    """The blocks of Python of a page, in order."""
-    text = page.read_text(encoding="utf-8") + "\n"
-    if page.suffix == ".md":
-        return FENCED.findall(text)
-    return [textwrap.dedent(found[1]) for found in DIRECTIVE.findall(text)]
-
-
-def name_of(page):
-    return page.relative_to(ROOT).as_posix()
-
-
-def test_blocks_are_found():
-    assert set(NOT_RUN) <= {name_of(page) for page in PAGES}
-    assert len(blocks(ROOT / "README.md")) >= 2
-    assert sum(bool(blocks(page)) for page in PAGES) >= 8
+from sessions import session  # noqa: E402
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize(
-    "page",
-    [page for page in PAGES if blocks(page) and name_of(page) not in NOT_RUN],
-    ids=name_of,
-)
-def test_blocks_run(page, tmp_path, monkeypatch):
+def test_blocks_of_the_readme_run(tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
-    pytest.importorskip(NEEDS.get(name_of(page), "numpy"))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
     namespace = {"__name__": "__main__"}
-    for number, block in enumerate(blocks(page)):
-        where = f"{name_of(page)}, block {number}"
-        exec(compile(block, where, "exec"), namespace)
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```", readme, re.DOTALL | re.MULTILINE)
+    assert len(blocks) >= 2
+    for number, block in enumerate(blocks):
+        exec(compile(block, f"README.md, block {number}", "exec"), namespace)
+
+
+def test_pages_show_code_with_what_it_prints():
+    code = """
+import numpy as np
+
+def twice(x):
+    return 2 * x
+
+# Values are shown with few digits.
+twice(np.arange(3)), 1 / 3   # both
+for k in range(2):
+    print(k)
+np.arange(30)[:, None]
+None
+"""
+    shown = session(code, {})
+    assert shown.startswith(
+        """>>> import numpy as np
+
+>>> def twice(x):
+...     return 2 * x
+
+>>> # Values are shown with few digits.
+>>> twice(np.arange(3)), 1 / 3   # both
+(array([0, 2, 4]), 0.3333)
+>>> for k in range(2):
+...     print(k)
+0
+1
+>>> np.arange(30)[:, None]
+array([[ 0],
+"""
+    )
+    assert shown.endswith("\n[7 more lines]\n>>> None")
 
 
 def test_the_first_snippet_of_the_readme_prints_what_stands_below_it(capsys):
