@@ -52,8 +52,6 @@ def little_remains(target, proposer, settings, state, gain):
         if settings.max_order == 1 or not (searched and settings.tol > 0.0):
             return ""
         allowed = settings.tol
-    elif proposer.complete:
-        return proposer.complete
     if proposer.lacks(target, state.mixture, state.modes):
         return ""
     # Of mass outside, what remains of the rest knows nothing; a few draws know little.

@@ -29,6 +29,8 @@ from skboost.modes import Modes
 from skboost.proposals import EvidenceProposer
 from skboost.targets import ScaleNode, updated_target
 
+# Share of what limits leave for the search of the first components.
+_SEARCH_SHARE = 0.6
 # Draws by which the first mixture is judged: nothing was fitted to them.
 _N_FIRST = 1024
 # Numbers in them: with hundreds of parameters, densities of draws cost more than a fit.
@@ -119,12 +121,13 @@ class HeldScales:
     def init(self, target):
         """A component for every scale, weighted by evidence."""
         began, ledger = perf_counter(), target.ledger
-        # Milliseconds, which no limit cuts.
+        # Where the form is closed that takes milliseconds, which no limit cuts.
+        with ledger.within(ledger.budget.share(_SEARCH_SHARE), raises=False):
+            mixture, nodes = self.proposer.at_scales(target, self.settings)
         with ledger.within(ledger.budget, raises=False):
-            return self._first(target, began)
+            return self._first(target, mixture, nodes, began)
 
-    def _first(self, target, began):
-        mixture, nodes = self.proposer.initial(target, self.settings)
+    def _first(self, target, mixture, nodes, began):
         iterate = Blocks(tuple(_blocks(mixture, nodes)))
         most = max(_N_FIRST // 8, min(_N_FIRST, _N_ENTRIES // target.dim))
         n = min(self.settings.n_fresh, most)
@@ -135,7 +138,8 @@ class HeldScales:
         complete = ""
         if self.settings.allowed_kl:
             complete = self.proposer.complete_with(nodes, mixture)
-        return state, replace(info, little_remains=complete)
+        cut = target.ledger.budget.has_cut
+        return state, replace(info, little_remains=complete, cut_short=cut)
 
     def step(self, target, state):
         """One iteration where most remains, times the probability of its scale."""

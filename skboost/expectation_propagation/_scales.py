@@ -216,7 +216,7 @@ def _joined(log_s, sites, more, new):
         np.concatenate([values, getattr(new, name)])[order]
         for name, values in vars(sites).items()
     ]
-    return log_s[order], Sites(*parts)
+    return log_s[order], type(sites)(*parts)
 
 
 def _covered(log_s, sites, log_prior):

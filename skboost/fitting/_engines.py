@@ -13,11 +13,11 @@ from skboost.frank_wolfe import CORRECTIVE, STEP_SIZES, StepSize
 from skboost.objectives import OBJECTIVES, Objective, as_objective
 from skboost.orbits import ORDERS, most_images
 from skboost.proposals import (
-    CommonScaleProposer,
     DensityProposer,
-    EvidenceProposer,
     NormalNoiseProposer,
     PropagatedProposer,
+    PropagatedScales,
+    SearchedProposer,
     StochasticProposer,
     StochasticSearch,
     has_normal_noise,
@@ -135,18 +135,19 @@ def _stochastic(target, search, parts, combination, settings):
 def _engine_of(target, parts, combination, settings, x0_scale):
     """The engine that begins as the target allows."""
     family, objective, *_ = parts
-    usual, learns_scale = _is_usual(objective), target.scale_prior is not None
+    usual = _is_usual(objective)
     closed = usual and propagates(target, family)
-    normal = usual and has_normal_noise(target, family)
-    if learns_scale and (closed or normal):
+    if target.scale_prior is not None:
+        normal = usual and has_normal_noise(target, family)
+        kind = PropagatedScales if closed else SearchedProposer
+        proposer = (NormalNoiseProposer if normal else kind)(*parts)
+        if not usual:
+            return Boosting(proposer, combination, settings)
         exact = _is_exact(objective, target.at_common_scale(1.0), family)
         within = replace(settings, exact=exact, allowed_kl=None, max_order=1)
         engine = Boosting(DensityProposer(*parts), combination, within)
-        proposer = (NormalNoiseProposer if normal else EvidenceProposer)(*parts)
         return HeldScales(engine, proposer, settings)
-    if learns_scale:
-        proposer = CommonScaleProposer(*parts)
-    elif closed and settings.refine:
+    if closed and settings.refine:
         proposer = PropagatedProposer(*parts)
         if settings.allowed_kl is not None:
             settings = replace(settings, allowed_kl=allowed_kl(target, spanned=True))

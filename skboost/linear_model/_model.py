@@ -14,7 +14,6 @@ from skboost.linear_model._layout import Layout
 from skboost.linear_model._methods import POSITIVE
 from skboost.linear_model._summary import column_covariance, column_moments
 from skboost.posterior import MixturePosterior
-from skboost.proposals import LOWEST_NODE
 from skboost.targets import (
     PRIORS,
     ColumnPriors,
@@ -359,7 +358,7 @@ def highest_point(target, centre, unit, max_iter=500):
     Where a scale is to be learned, that of the smallest one that is tried.
     """
     if target.scale_prior is not None:
-        smallest = target.scale_prior.factor.scale * np.exp(LOWEST_NODE)
+        smallest = target.scale_prior.factor.scale * np.exp(-4.0)
         target = target.at_common_scale(smallest)
 
     def value_and_gradient(z):

@@ -1,7 +1,6 @@
 """Proposals: where a run begins, and one more component for what a mixture lacks."""
 
 from skboost.proposals._base import Proposer
-from skboost.proposals._common_scale import LOWEST_NODE, CommonScaleProposer
 from skboost.proposals._conjugate import ConjugateProposer
 from skboost.proposals._density import DensityProposer
 from skboost.proposals._factors import FACTOR_PROPOSERS, factor_proposer
@@ -18,10 +17,12 @@ from skboost.proposals._normal_noise import NormalNoiseProposer, has_normal_nois
 from skboost.proposals._propagated import (
     EvidenceProposer,
     PropagatedProposer,
+    PropagatedScales,
     has_room,
     has_room_for_classes,
     propagates,
 )
+from skboost.proposals._searched_scales import SearchedProposer
 from skboost.proposals._stochastic import (
     ElementwiseMixture,
     StochasticProposer,

@@ -8,16 +8,14 @@ scales are averaged over on a grid.
 
 from dataclasses import dataclass
 from functools import partial
-from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from skboost._math import LOG_2PI, log_sum_exp
-from skboost.approximation import Mixture
 from skboost.families import Component
-from skboost.proposals._propagated import EvidenceProposer
+from skboost.proposals._propagated import EvidenceProposer, heaviest
 from skboost.targets import (
     CommonScale,
     GLMTarget,
@@ -157,8 +155,8 @@ class NormalNoiseProposer(EvidenceProposer):
     Several where the noise scale is so uncertain that one Gaussian would not do.
     """
 
-    def initial(self, target, settings):
-        """See `EvidenceProposer.initial`."""
+    def at_scales(self, target, settings):
+        """See `EvidenceProposer`."""
         target.ledger.spend()
         sums, prior = Moments.of(target), target.scale_prior
         width = target.scale[len(sums.mean)] if target.intercept else None
@@ -183,11 +181,9 @@ class NormalNoiseProposer(EvidenceProposer):
                 moments = _moments(target, found, k, part, levels, sums, width)
                 params = self.family.from_moments(*moments)
                 components.append(Component(self.family, params))
-        mixture = Mixture(tuple(components), np.array(weights) / np.sum(weights))
-        kept = mixture.weights >= _LIGHTEST * mixture.weights.max()
-        if settings.max_components is not None:
-            kept[np.argsort(-mixture.weights)[settings.max_components :]] = False
-        return mixture.keep(kept), list(compress(nodes, kept))
+        weights = np.array(weights)
+        weights[weights < _LIGHTEST * weights.max()] = 0.0
+        return heaviest(components, weights, nodes, settings)
 
 
 def _parts(share, levels, dim):

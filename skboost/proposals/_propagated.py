@@ -166,24 +166,29 @@ class PropagatedProposer(DensityProposer):
         return Mixture.single(*_components(self.family, gaussians)), Modes()
 
 
-@dataclass(frozen=True)
 class EvidenceProposer(FamilyProposer):
-    """Begins with a Gaussian for every scale, weighted by the evidence of the scale.
+    """Begins with components for every scale, weighted by the evidence of the scale.
 
-    The lower bounds of Gaussians miss the more evidence the larger the scale, and
-    weights by them cut large scales.
+    A subclass gives ``at_scales(target, settings)``: the mixture, and the `ScaleNode`
+    of every component.
     """
+
+    # Whether components of a low-rank family have variances alone.
+    marginal = False
+
+    def initial(self, target, settings):
+        """The mixture over scales, each of which has one mode."""
+        return self.at_scales(target, settings)[0], Modes()
 
     def complete_with(self, nodes, mixture):
         """That there is a component for every scale, and what is known of it."""
         bounded = np.array([node.bounded for node in nodes]) @ mixture.weights
-        marginal = mixture.components[0].family.low_rank
+        marginal = self.marginal and mixture.components[0].family.low_rank
         told = [
             "Converged: there is a component for every scale that has mass, weighted "
             "by its evidence.",
-            f"For {bounded:.0%} of the probability of scales expectation propagation "
-            "did not converge: there the component is the variational one, and its "
-            "bound stands for the evidence."
+            f"For {bounded:.0%} of the probability of scales the component is the "
+            "variational one, and its lower bound stands for the evidence."
             if bounded > _LIGHTEST
             else "",
             "Of so many parameters components have the variances, and no correlations."
@@ -194,8 +199,20 @@ class EvidenceProposer(FamilyProposer):
         ]
         return " ".join(filter(None, told))
 
-    def initial(self, target, settings):
-        """The mixture over scales, and `ScaleNode`s of components in place of modes."""
+
+@dataclass(frozen=True)
+class PropagatedScales(EvidenceProposer):
+    """Begins with a Gaussian in closed form for every scale.
+
+    The lower bounds of Gaussians miss the more evidence of classes the larger the
+    scale, and weights by them cut large scales: they are those of expectation
+    propagation.
+    """
+
+    marginal = True
+
+    def at_scales(self, target, settings):
+        """See `EvidenceProposer`."""
         rows, prior = signed_rows(target, self.family), target.scale_prior
         parts = [None]
         for root in prior.roots:
@@ -211,11 +228,15 @@ class EvidenceProposer(FamilyProposer):
             components += _components(self.family, part.gaussians)
             light = np.minimum(part.weights, share[kind]) < _LIGHTEST
             weights.append(np.where(light, 0.0, share[kind] * part.weights))
-        weights = np.concatenate(weights)
-        most = min(settings.max_components or len(nodes), np.count_nonzero(weights))
-        kept = weights >= np.sort(weights)[-most]
-        mixture = Mixture(components, weights / weights.sum()).keep(kept)
-        return mixture, list(compress(nodes, kept))
+        return heaviest(components, np.concatenate(weights), nodes, settings)
+
+
+def heaviest(components, weights, nodes, settings):
+    """The mixture of those components that have a weight, and their nodes."""
+    most = min(settings.max_components or len(nodes), np.count_nonzero(weights))
+    kept = weights >= np.sort(weights)[-most]
+    mixture = Mixture(tuple(components), weights / weights.sum()).keep(kept)
+    return mixture, list(compress(nodes, kept))
 
 
 def _over_scales(rows, target, root, near):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 from scipy.special import log_expit
-from scipy.stats import multivariate_normal
+from scipy.stats import multivariate_normal, t
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
@@ -198,6 +198,48 @@ def test_nothing_to_explain_with_as_many_columns_as_rows():
     # Components that explain all of it, without any noise, leave half a nat.
     assert model.remaining_kl_ < 0.25
     assert model.prior_scale_ < 0.2
+
+
+# --- where Gaussians are searched at every scale
+
+
+def student_t_joint(X, y, log_s, level):
+    """Log joint density on a grid of a coefficient in its unit, scale and noise."""
+    z = np.linspace(-3, 4, 300)[:, None, None]
+    value = -0.5 * (z / np.exp(log_s)[:, None]) ** 2 - log_s[:, None]
+    value = value + HalfTPrior(scale=1.5).value_and_score(log_s)[0][:, None]
+    value = value + NoiseScalePrior(0.1, 1e-2 * y.std()).value_and_score(level)[0]
+    for x, one in zip(X[:, 0] * y.std() / X.std(), y, strict=True):
+        value = value + t(4.0, x * z, np.exp(level)).logpdf(one)
+    return np.exp(value - value.max())
+
+
+@pytest.mark.parametrize("max_iter", [1, pytest.param(3, marks=pytest.mark.slow)])
+def test_student_t_noise_is_near_quadrature_and_weights_of_scales_are_held(max_iter):
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((12, 1))
+    y = X[:, 0] + 0.7 * rng.standard_t(3, size=12)
+    settings = QUICK | {"noise": "student_t", "fit_intercept": False, "tol": 0.0}
+    model = BoostedBayesianLinearRegression(**settings, max_iter=max_iter).fit(X, y)
+    log_s, level = np.linspace(-7, 5, 60), np.linspace(-3, 1.5, 40)
+    mass = student_t_joint(X, y, log_s, level)
+    mass /= mass.sum()
+    ends = central_ends(mass.sum(axis=(0, 2)), log_s)
+    assert model.prior_scale_interval() == pytest.approx(ends, rel=0.15)
+    mean, std = weighted(mass.sum(axis=(0, 1)), level)
+    assert model.posterior_.mean()[-1] == pytest.approx(mean, abs=0.1 * std)
+    assert model.posterior_.std()[-1] == pytest.approx(std, rel=0.15)
+
+
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
+def test_noise_with_outliers_or_coefficients_explain_few_rows(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((20, 40))
+    y = X[:, :3].sum(axis=1) + 0.1 * rng.standard_t(3, size=20)
+    model = BoostedBayesianLinearRegression(**QUICK, noise="student_t").fit(X, y)
+    # Both have mass: one alone loses .3 and .8 nats.
+    level = np.array([one.location()[-1] for one in model._fit.mixture.components])
+    assert level.min() < -4.0 and level.max() > -1.5
 
 
 # --- as any other fit

@@ -1,0 +1,156 @@
+"""First mixtures over the scales of a prior where Gaussians have to be searched.
+
+Given the scale a regression is an ordinary one. Its best component is searched at nodes
+of ln s, each from its neighbour's, and the ELBO takes the place of the log evidence.
+Where the log joint is not concave there may be two components for one scale: where
+columns are many, coefficients explain the rows, or noise does.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from skboost._math import log_sum_exp
+from skboost._random import BASE, generator
+from skboost.approximation import Mixture
+from skboost.expectation_propagation import scale_nodes
+from skboost.families import Component
+from skboost.modes import climb_all
+from skboost.objectives import SingleELBO
+from skboost.proposals._first import enough_draws, first_component
+from skboost.proposals._gaussian import natural_gaussian
+from skboost.proposals._propagated import EvidenceProposer, heaviest
+from skboost.targets import ScaleNode
+
+# Relative change of the ELBO at which a component is good enough; two that are nearer
+# than this are the same, nats.
+_TOL, _SAME = 1e-4, 0.5
+# Nats below the highest down to which a scale matters, and the probability of a
+# component below which it is left out.
+_DROP, _LIGHTEST = 7.0, 1e-3
+
+
+@dataclass(frozen=True)
+class SearchedProposer(EvidenceProposer):
+    """Begins with the best component at every scale, weighted by its ELBO."""
+
+    def at_scales(self, target, settings):
+        """See `EvidenceProposer`."""
+        factor = target.scale_prior.factor
+        found = scale_nodes(
+            _Searches(self, target, settings),
+            lambda log_s: log_s,
+            lambda log_s: factor.value_and_score(log_s)[0],
+            np.log(factor.scale),
+        )
+        components, weights, nodes = [], [], []
+        for log_s, share, part in zip(*found[:3], strict=True):
+            components += part.components
+            weights += list(share * part.weights)
+            nodes += [ScaleNode(float(log_s), bounded=True)] * part.n_components
+        weights = np.array(weights)
+        weights[weights < _LIGHTEST] = 0.0
+        return heaviest(components, weights, nodes, settings)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Mixtures at values of ln s, components to start from near them, and evidence."""
+
+    mixtures: np.ndarray
+    starts: np.ndarray
+    log_evidence: np.ndarray
+
+    def of(self, which):
+        """The same for some of the values."""
+        return _Found(*(values[which] for values in vars(self).values()))
+
+
+@dataclass(frozen=True)
+class _Searches:
+    """What `scale_nodes` asks of rows, by searches."""
+
+    proposer: SearchedProposer
+    target: object
+    settings: object
+
+    def initial(self, n):
+        """Where nothing is known."""
+        return _Found(*np.full((2, n), None), np.full(n, -np.inf))
+
+    def fitted(self, log_s, near, tol=None):
+        """`_Found` at values of ln s; where nothing is near, each from the last."""
+        found, height, last = np.full((2, len(log_s)), None), np.empty(len(log_s)), None
+        for k, (value, starts) in enumerate(zip(log_s, near.starts, strict=True)):
+            mixture, height[k] = self._mixture(value, starts or last or (None,))
+            found[0, k], found[1, k] = mixture, mixture.components
+            last = mixture.components
+        if near.starts[0] is None:
+            further = self._second(log_s, found[0], height)
+            found[1] = [starts + further for starts in found[1]]
+        done = _Found(*found, height)
+        return done, done
+
+    def given_sites(self, predictors, found):
+        """Mixtures at values of ln s."""
+        return found.mixtures
+
+    def _second(self, log_s, mixtures, height):
+        """What a climb at the largest scale of all that matter leads to, if another."""
+        if self.target.at_common_scale(1.0).log_concave:
+            return ()
+        k = np.flatnonzero(height > height.max() - _DROP)[-1]
+        (first,) = mixtures[k].components
+        target, width = self._at(log_s[k]), first.scale()
+        mode = climb_all(target, first.location()[None], width).points[0]
+        found, _ = self._component(target, (mode, 0.1 * width))
+        return () if _distance(first, found) < _SAME else (found,)
+
+    def _at(self, log_s):
+        return self.target.at_common_scale(np.exp(log_s))
+
+    def _mixture(self, log_s, starts):
+        """The components that starts lead to, and the logarithm of their evidence."""
+        target, components, logs = self._at(log_s), [], []
+        for start in starts:
+            if start is not None:
+                start = start.location(), start
+            found, elbo = self._component(target, start)
+            if all(_distance(one, found) > _SAME for one in components):
+                components.append(found)
+                logs.append(elbo)
+        total = log_sum_exp(np.array([logs]))[0]
+        return Mixture(tuple(components), np.exp(np.array(logs) - total)), total
+
+    def _component(self, target, start):
+        """The best component of a target, and its ELBO.
+
+        It is searched from a mean and standard deviations, or another component.
+        """
+        family, starts = self.proposer.family, self.proposer.starts
+        if start is not None:
+            mean, near = start
+            width = near if isinstance(near, np.ndarray) else 0.1 * near.scale()
+            starts, target.first_guess = mean[None], (mean, width)
+        exact = target.exact_gaussian and family.exact_expectations
+        settings = replace(self.settings, exact=exact)
+        if exact and family.full_covariance and target.knows_curvature:
+            if start is not None and width is not near:
+                target.first_guess = mean, near.structure()[2]
+            parts = target.expected_curvature, target.dim, target.ledger.budget
+            found = natural_gaussian(*parts, _TOL, target.first_guess)
+            component = Component(family, family.from_moments(*found))
+        else:
+            component = first_component(target, family, starts, settings)
+        base = None
+        if not exact:
+            n = enough_draws(component.family, target.dim, settings)
+            base = component.matched_draws(n, generator(settings.seed, 0, BASE))
+        return component, SingleELBO(target, component, base, exact).elbo(component)
+
+
+def _distance(a, b):
+    """Minus the log affinity of two components, where that is cheap to know."""
+    if not (a.family.root_products and a.family.full_covariance):
+        return 0.0
+    return -a.family.log_affinity(a.params[None], b.params[None])[0][0]
