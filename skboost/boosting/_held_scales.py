@@ -158,8 +158,23 @@ class HeldScales:
         new = self._state(target, iterate, state.iteration, self.settings.n_fresh)
         last = after.mixture.components[-1]
         told = self._info(new, info.move, last, began, gain, info.gap)
-        left = not all(one.done for one in iterate.blocks)
+        left = not self._left(target, new) <= self.settings.tol
         return new, replace(told, entropy=info.entropy, tries_again=left)
+
+    @staticmethod
+    def _left(target, state):
+        """What the scales at which boosting may go on lack by careful estimates, nats.
+
+        Less than nothing where there are none.
+        """
+        blocks = state.iterate.blocks
+        if all(block.done for block in blocks):
+            return -1.0
+        lacks = state.iterate.remaining(target, state.fresh)
+        pairs = zip(blocks, lacks, strict=True)
+        return sum(
+            b.weight * max(one[0], one.spread, 0.0) for b, one in pairs if not b.done
+        )
 
     def _within(self, iterate, block):
         """The engine for one scale, which may use what others leave of components."""
