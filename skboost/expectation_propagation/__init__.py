@@ -9,6 +9,7 @@ from skboost.expectation_propagation._mixture_priors import (
 )
 from skboost.expectation_propagation._predictors import linear_predictors
 from skboost.expectation_propagation._scales import (
+    CountRows,
     Gaussians,
     ScaleNodes,
     SignedRows,
@@ -18,6 +19,7 @@ from skboost.expectation_propagation._scales import (
 
 __all__ = [
     "ClassRows",
+    "CountRows",
     "Gaussians",
     "MixedRows",
     "ScaleNodes",

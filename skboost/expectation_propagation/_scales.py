@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.interpolate import CubicSpline
 
+from skboost._math import bounded_exp
 from skboost.expectation_propagation._fits import Sites, propagated, variational
 from skboost.expectation_propagation._predictors import linear_predictors
 from skboost.expectation_propagation._probits import expected_log, log_evidence
@@ -136,6 +137,40 @@ class WideRows(SignedRows):
     """`SignedRows` with so many parameters that a covariance matrix has no room."""
 
     marginal = True
+
+
+@dataclass(frozen=True)
+class CountRows(SignedRows):
+    """Rows of Poisson counts with the logarithms of their exposures.
+
+    Fits are variational, since exponentials have moments under Gaussians; bounds stand
+    for the evidence, up to a constant.
+    """
+
+    y: np.ndarray
+    offset: np.ndarray
+    marginal: bool = False
+
+    def initial(self, n_priors):
+        """Sites of rates that are the counts themselves, but for zeros."""
+        rate = self.y + 0.5
+        shift = rate * (np.log(rate) - self.offset) + self.y - rate
+        sites = Sites.initial(n_priors, len(rate))
+        sites.precision[:], sites.shift[:] = rate, shift
+        return sites
+
+    def expected(self, mean, variance):
+        """Expected log likelihoods, slopes and bends where predictors are Gaussian."""
+        rate = bounded_exp(mean + self.offset + 0.5 * variance)
+        return self.y * (mean + self.offset) - rate, self.y - rate, rate
+
+    def fitted(self, variances, sites=None, tol=0.01, bounded=True):
+        """See `SignedRows.fitted`."""
+        predictors = self.predictors(variances)
+        sites = sites or self.initial(len(variances))
+        with np.errstate(all="ignore"):
+            parts = predictors, self.weights, sites, 0.1 * tol
+            return predictors, variational(*parts, expected=self.expected)
 
 
 class ScaleNodes(NamedTuple):

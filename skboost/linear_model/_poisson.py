@@ -71,8 +71,9 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedEstimator)
     """Regression of counts with a posterior in place of a point.
 
     ``y ~ Poisson(exposure * exp(X coef + intercept + offset))``. A fit starts from the
-    best Gaussian over coefficients and intercept, and adds components by boosting
-    variational inference only where draws see that more than `tol` remains. With
+    best Gaussian over coefficients and intercept, one for every scale of the prior
+    where that is learned, and adds components by boosting variational inference only
+    where draws see that more than `tol` remains. With
     Gaussian components every expectation in fitting is in closed form, and the
     predictive distribution is a mixture of Poisson-lognormal distributions, summed by
     quadrature: no Monte Carlo noise.

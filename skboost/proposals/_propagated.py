@@ -9,6 +9,7 @@ from scipy import sparse
 from skboost.approximation import Mixture
 from skboost.expectation_propagation import (
     ClassRows,
+    CountRows,
     Gaussians,
     MixedRows,
     SignedRows,
@@ -27,6 +28,7 @@ from skboost.targets import (
     Logistic,
     Multinomial,
     NormalPrior,
+    Poisson,
     ScaleNode,
     StudentTPrior,
     softmax_nodes,
@@ -51,7 +53,8 @@ def propagates(target, family):
 
     Two classes, a prior that is a mixture of normal ones, full Gaussian components, and
     rows that fit; or hundreds of columns, and a scale that is learned. Of more
-    classes the prior is a normal one that all of them have.
+    classes the prior is a normal one that all of them have. Of counts the fits are
+    variational, under a normal prior whose scale is learned.
     """
     if not isinstance(target, GLMTarget):
         return False
@@ -63,11 +66,12 @@ def propagates(target, family):
         by_class = target.scale.reshape(target.likelihood.n_outputs, -1)
         same = type(prior) is NormalPrior and (by_class == by_class[0]).all()
         return same and has_room_for_classes(*size, target.likelihood.n_outputs)
-    if not isinstance(target.likelihood, Logistic):
-        return False
-    wide = target.scale_prior is not None and is_wide(*size)
-    known = type(prior) in _MIXTURES and has_room(*size)
-    return known or (type(prior) is NormalPrior and wide)
+    learns, normal = target.scale_prior is not None, type(prior) is NormalPrior
+    wide = learns and normal and is_wide(*size)
+    if isinstance(target.likelihood, Poisson):
+        return wide or (learns and normal and has_room(*size))
+    logistic, known = isinstance(target.likelihood, Logistic), type(prior) in _MIXTURES
+    return logistic and (wide or (known and has_room(*size)))
 
 
 def has_room(n_rows, dim, family):
@@ -100,12 +104,13 @@ _MIXTURES = {
 
 
 def signed_rows(target, family):
-    """The rows of a logistic regression with their classes, or the signs of two.
+    """The rows of a regression with classes, signs of two of them, or counts.
 
     They give the moments for which a family has room.
     """
     target.ledger.spend()
-    X, y, weight = map(np.concatenate, zip(*target.rows.map(_arrays), strict=True))
+    parts = zip(*target.rows.map(_arrays), strict=True)
+    X, y, weight, offset = map(np.concatenate, parts)
     if target.intercept:
         X = np.column_stack([X, np.ones(len(X))])
     if isinstance(target.likelihood, Multinomial):
@@ -113,6 +118,8 @@ def signed_rows(target, family):
         counts = weight > 0.0
         weight = target.temperature * weight[counts]
         return ClassRows(X[counts], y[counts].astype(int), weight, nodes)
+    if isinstance(target.likelihood, Poisson):
+        return CountRows(X, target.temperature * weight, y, offset, family.low_rank)
     X = X * np.where(y > 0, 1.0, -1.0)[:, None]
     prior = target.prior if target.scale_prior is None else target.prior.coef
     mixture, weight = _MIXTURES[type(prior)], target.temperature * weight
@@ -122,10 +129,11 @@ def signed_rows(target, family):
 
 
 def _arrays(table):
-    """Rows of a table, dense, with their responses and weights."""
+    """Rows of a table, dense, with their responses, weights and offsets."""
     block = table.block(slice(0, len(table)))
     X = block.X.toarray() if sparse.issparse(block.X) else block.X
-    return X, block.y, np.broadcast_to(block.weight, len(block))
+    offset = np.zeros(len(block)) if block.offset is None else block.offset
+    return X, block.y, np.broadcast_to(block.weight, len(block)), offset
 
 
 def _components(family, gaussians):

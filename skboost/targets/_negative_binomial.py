@@ -48,14 +48,14 @@ class NegativeBinomial(Likelihood):
         # What depends on the count alone is computed once for equal counts.
         counts, code = np.unique(y, return_inverse=True)
         weight = np.bincount(code, weight)
-        own, slope, _ = gamma_terms(counts[:, None], bounded_exp(-level))
+        own, slope, _ = gamma_terms(counts[:, None], bounded_exp(-level), False)
         return weight @ (own - gammaln(counts + 1.0)[:, None]), -(weight @ slope)
 
     def log_probability(self, y, eta, level):
         """ln p(y) of arrays that are broadcast against each other, nats."""
         shape = bounded_exp(-level)
         soft = np.logaddexp(0.0, eta + level)
-        own = gamma_terms(y, shape)[0] - gammaln(y + 1.0)
+        own = gamma_terms(y, shape, False)[0] - gammaln(y + 1.0)
         return y * eta - (y + shape) * soft + own
 
     def at_draws(self, eta, level, rows, slopes=False):
@@ -169,8 +169,11 @@ def as_dispersion_prior(given):
     return DispersionPrior() if isinstance(given, str) else clone(given).checked()
 
 
-def gamma_terms(y, shape):
-    """D(y, r), r D'(r) and r^2 D''(r) of arrays broadcast against each other."""
+def gamma_terms(y, shape, bends=True):
+    """D(y, r), r D'(r) and r^2 D''(r) of arrays broadcast against each other.
+
+    Where no `bends` are asked for, the last is without meaning.
+    """
     y, shape = np.broadcast_arrays(np.asarray(y, float), np.asarray(shape, float))
     found = np.empty((3, *y.shape))
     large = shape > _LARGE
@@ -178,7 +181,8 @@ def gamma_terms(y, shape):
     y, r = y[~large], shape[~large]
     found[0, ~large] = gammaln(y + r) - gammaln(r) - y * np.log(r)
     found[1, ~large] = r * (digamma(y + r) - digamma(r)) - y
-    found[2, ~large] = r**2 * (polygamma(1, y + r) - polygamma(1, r)) + y
+    if bends:
+        found[2, ~large] = r**2 * (polygamma(1, y + r) - polygamma(1, r)) + y
     return found
 
 

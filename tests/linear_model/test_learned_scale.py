@@ -5,9 +5,10 @@ import pickle
 import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
-from scipy.special import log_expit
+from scipy.special import log_expit, logsumexp
 from scipy.stats import multivariate_normal, t
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import check_estimator
 
 from skboost import (
@@ -198,6 +199,47 @@ def test_nothing_to_explain_with_as_many_columns_as_rows():
     # Components that explain all of it, without any noise, leave half a nat.
     assert model.remaining_kl_ < 0.25
     assert model.prior_scale_ < 0.2
+
+
+# --- counts
+
+
+@pytest.mark.parametrize("none_in_a_group", [False, True])
+def test_the_scale_of_counts_is_near_quadrature(none_in_a_group):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((20, 2))
+    rate, exposure = np.exp(0.5 * X[:, 0]), rng.uniform(0.5, 3.0, 20)
+    if none_in_a_group:
+        # Its coefficient has no end but the prior's.
+        X[:, 0] = np.arange(20) % 2
+        rate = 1.0 - X[:, 0]
+    y = rng.poisson(exposure * rate)
+    settings = QUICK | {"fit_intercept": False}
+    model = BoostedBayesianPoissonRegression(**settings).fit(X, y, exposure=exposure)
+    log_s, axis = np.linspace(-6, 5, 50), np.linspace(-7, 7, 141)
+    z = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
+    eta = (X / X.std(axis=0)) @ z.T
+    mass = HalfTPrior(scale=1.5).value_and_score(log_s)[0]
+    for k, s in enumerate(np.exp(log_s)):
+        log_joint = -0.5 * (z**2).sum(axis=1) + y @ (s * eta)
+        log_joint -= exposure @ np.exp(np.minimum(s * eta, 50.0))
+        mass[k] += logsumexp(log_joint)
+    mass = np.exp(mass - mass.max())
+    ends = central_ends(mass / mass.sum(), log_s)
+    assert model.prior_scale_interval() == pytest.approx(ends, rel=0.15)
+
+
+def test_counts_of_hundreds_of_columns_have_the_means_of_all_correlations():
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((30, 320))
+    y = rng.poisson(np.exp(0.5 * X[:, :3].sum(axis=1)))
+    settings = QUICK | {"max_iter": 1}
+    with pytest.warns(ConvergenceWarning, match="and no correlations"):
+        wide = BoostedBayesianPoissonRegression(**settings).fit(X, y)
+    full = BoostedBayesianPoissonRegression(**settings, family="gaussian-full")
+    full.fit(X, y)
+    assert wide.coef_ == pytest.approx(full.coef_, abs=1e-6)
+    assert wide.posterior_.std() == pytest.approx(full.posterior_.std(), rel=1e-6)
 
 
 # --- where Gaussians are searched at every scale
