@@ -10,6 +10,7 @@ other, where that of q itself is -inf and says nothing.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -42,9 +43,9 @@ class FreshDraws:
     expected: np.ndarray | None
 
     @classmethod
-    def of(cls, target, mixture, n, rng, exact, strict=False):
+    def of(cls, target, mixture, n, rng, exact, strict=False, at_once=False):
         """Draw `n` points from `mixture` and evaluate the target where it must be."""
-        theta, row_weights, source = mixture.stratified_draws(n, rng)
+        theta, row_weights, source = mixture.stratified_draws(n, rng, at_once)
         log_joint = None if exact else target.log_density(theta, strict=strict)
         expected = expectations(target, mixture.components) if exact else None
         return cls(mixture, theta, row_weights, source, log_joint, expected)
@@ -56,7 +57,7 @@ class FreshDraws:
             return 0.0
         return float(self.row_weights @ np.isneginf(self.log_joint))
 
-    @property
+    @cached_property
     def log_ratio(self):
         """``ln p - ln q`` at the draws, shape (n,), nats; needs `log_joint`."""
         return self.log_joint - self.mixture.log_density(self.theta)

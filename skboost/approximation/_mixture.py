@@ -257,7 +257,7 @@ class Mixture:
                 parts.append(component.sample(int(count), rng))
         return np.concatenate(parts)
 
-    def stratified_draws(self, n, rng):
+    def stratified_draws(self, n, rng, at_once=False):
         """Draws by component, with row weights that make averages unbiased.
 
         Parameters
@@ -266,6 +266,9 @@ class Mixture:
             Shared out in proportion to the weights; eight at least go to every
             component of positive weight, so the total may exceed n.
         rng : numpy.random.Generator
+        at_once : bool
+            Whether full Gaussians share one sequence of points: with few of each most
+            time would go into its beginnings.
 
         Returns
         -------
@@ -279,7 +282,14 @@ class Mixture:
         counts[self.weights == 0] = 0
         source = np.repeat(np.arange(self.n_components), counts)
         row_weights = (self.weights / np.maximum(counts, 1))[source]
-        return self._draw(counts, rng), row_weights, source
+        if at_once and not self._stacked[2]:
+            base = self.components[0].base_draws(int(counts.sum()), rng)
+            parts = np.split(base, counts.cumsum()[:-1])
+            pairs = zip(self.components, parts, strict=True)
+            theta = np.concatenate([one.draws(part) for one, part in pairs])
+        else:
+            theta = self._draw(counts, rng)
+        return theta, row_weights, source
 
     # --- moments
 

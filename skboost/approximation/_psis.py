@@ -3,7 +3,8 @@
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
+
+from skboost._math import log_sum_exp
 
 # Log weights that agree to this many nats are equal up to rounding.
 _ROUNDING = 1e-9
@@ -37,7 +38,7 @@ def fit_generalized_pareto(exceedances):
     slopes = np.where(slopes == 0.0, np.finfo(float).eps / x[-1], slopes)
     shapes = np.log1p(-slopes[:, None] * x).mean(axis=1)
     profile = n * (np.log(-slopes / shapes) - shapes - 1.0)
-    slope = np.exp(profile - logsumexp(profile)) @ slopes
+    slope = np.exp(profile - _log_sum(profile)) @ slopes
     shape = np.log1p(-slope * x).mean()
     scale = -shape / slope
     return float((n * shape + 5.0) / (n + 10.0)), float(scale)
@@ -97,14 +98,18 @@ def psis(log_weights):
 
 def effective_sample_size(log_weights):
     """``(sum w)^2 / sum w^2`` of unnormalised log weights (Kish)."""
-    return float(np.exp(2.0 * logsumexp(log_weights) - logsumexp(2.0 * log_weights)))
+    return float(np.exp(2.0 * _log_sum(log_weights) - _log_sum(2.0 * log_weights)))
 
 
 def log_mean_weight(log_weights):
     """Log of the mean weight, in nats, and its standard error (delta method)."""
     n = log_weights.size
-    total = logsumexp(log_weights)
+    total = _log_sum(log_weights)
     if n < 2:
         return float(total), float("inf")
     relative = n * np.exp(log_weights - total)
     return float(total - np.log(n)), float(relative.std(ddof=1) / np.sqrt(n))
+
+
+def _log_sum(values):
+    return log_sum_exp(values[None])[0]

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skboost._math import log_sum_exp, log_weights
 from skboost._random import FRESH, generator
 from skboost.approximation import (
     Estimate,
@@ -81,15 +82,20 @@ class Blocks:
         return Blocks(tuple(blocks))
 
     def remaining(self, target, fresh):
-        """What remains within every scale, `RemainingKL` each."""
+        """What remains within every scale, `RemainingKL` each, by draws of all."""
         counts = [block.mixture.n_components for block in self.blocks]
-        owner = np.repeat(np.arange(len(counts)), counts)[fresh.source]
+        owner = np.repeat(np.arange(len(counts)), counts)
+        table, of_draw = fresh.mixture.log_components(fresh.theta), owner[fresh.source]
+        prior, scale = target.prior, target.scale
+        likelihood = fresh.log_joint - prior.log_density(fresh.theta, scale)
         found = []
         for g, block in enumerate(self.blocks):
-            here = owner == g
-            theta, weights = fresh.theta[here], fresh.row_weights[here]
-            at_scale = target.log_density_at(theta, fresh.log_joint[here], block.node)
-            ratio = at_scale - block.mixture.log_density(theta)
+            here = of_draw == g
+            weights = fresh.row_weights[here]
+            at_scale = prior.log_density_given(fresh.theta[here], scale, block.node)
+            own = log_weights(block.mixture.weights)
+            q = log_sum_exp(table[np.ix_(here, owner == g)], own)
+            ratio = likelihood[here] + at_scale - q
             found.append(remaining_kl(ratio, weights / weights.sum()))
         return found
 
@@ -196,7 +202,8 @@ class HeldScales:
 
     def _state(self, target, iterate, t, n):
         rng = generator(self.settings.seed, FRESH, t)
-        fresh = FreshDraws.of(target, iterate.mixture, n, rng, False, strict=True)
+        parts = target, iterate.mixture, n, rng
+        fresh = FreshDraws.of(*parts, exact=False, strict=True, at_once=True)
         return State(
             iteration=t + 1,
             iterate=iterate,

@@ -19,6 +19,7 @@ from skboost.fitting._engines import (
     make_engine,
     make_limits,
     make_settings,
+    needs_start,
 )
 from skboost.fitting._estimator import (
     BoostedEstimator,

@@ -115,6 +115,22 @@ def begins_in_closed_form(params, n_rows, dim, n_classes=2):
     return has_room(n_rows, dim, family)
 
 
+def needs_start(target, objective, family):
+    """Whether a fit searches from a start, and not at all scales in closed form."""
+    if target.scale_prior is None:
+        return True
+    objective = as_objective(objective)
+    family = objective.component_family(as_family(family, target.dim))
+    return not _in_closed_form(target, family, _is_usual(objective))
+
+
+def _in_closed_form(target, family, usual):
+    """The proposer of components at every scale, where that needs no search."""
+    if usual and has_normal_noise(target, family):
+        return NormalNoiseProposer
+    return PropagatedScales if usual and propagates(target, family) else None
+
+
 def _is_usual(objective):
     # Objectives with square roots, or that seek no gain, start as their papers do.
     return objective.uses_expectations and objective.seeks_gain
@@ -136,18 +152,16 @@ def _engine_of(target, parts, combination, settings, x0_scale):
     """The engine that begins as the target allows."""
     family, objective, *_ = parts
     usual = _is_usual(objective)
-    closed = usual and propagates(target, family)
     if target.scale_prior is not None:
-        normal = usual and has_normal_noise(target, family)
-        kind = PropagatedScales if closed else SearchedProposer
-        proposer = (NormalNoiseProposer if normal else kind)(*parts)
+        kind = _in_closed_form(target, family, usual) or SearchedProposer
+        proposer = kind(*parts)
         if not usual:
             return Boosting(proposer, combination, settings)
         exact = _is_exact(objective, target.at_common_scale(1.0), family)
         within = replace(settings, exact=exact, allowed_kl=None, max_order=1)
         engine = Boosting(DensityProposer(*parts), combination, within)
         return HeldScales(engine, proposer, settings)
-    if closed and settings.refine:
+    if usual and propagates(target, family) and settings.refine:
         proposer = PropagatedProposer(*parts)
         if settings.allowed_kl is not None:
             settings = replace(settings, allowed_kl=allowed_kl(target, spanned=True))

@@ -125,7 +125,8 @@ class BoostedEstimator(FittingEstimator):
         An `update` has the posterior before as its prior: it begins anew, and is not
         kept where it is interrupted, since its rows could not be passed once more.
         """
-        params = self.get_params(deep=False) if params is None else params
+        own = self.get_params(deep=False)
+        params = own if params is None else params
         before = vars(self).get("_fit") if self.warm_start and not update else None
         seed = root_seed(self.random_state) if before is None else before.seed
         starts = np.zeros((1, target.dim)) if starts is None else starts
@@ -155,7 +156,7 @@ class BoostedEstimator(FittingEstimator):
             raise error.__cause__ from None
         vars(self).update(set_of(fit))
         observer.finish(fit)
-        warn(fit, self.get_params(deep=False))
+        warn(fit, own)
         return self
 
 

@@ -9,7 +9,11 @@ from sklearn.base import clone
 from skboost._renamed import MOVED, MOVED_PRIORS
 from skboost._sklearn import InstanceOf, StrOptions
 from skboost._solver import climb
-from skboost.fitting import BOOSTING_CONSTRAINTS, begins_in_closed_form
+from skboost.fitting import (
+    BOOSTING_CONSTRAINTS,
+    begins_in_closed_form,
+    needs_start,
+)
 from skboost.linear_model._layout import Layout
 from skboost.linear_model._methods import POSITIVE
 from skboost.linear_model._summary import column_covariance, column_moments
@@ -166,8 +170,9 @@ def learned(estimator, model, rows, data, update=False):
         model = replace(model.renamed(before.layout.features), begun=begun)
         target, start = _updated(estimator, model, rows)
     else:
-        target = model.joint(rows)
-        start = model.start(target, rows)
+        target, start = model.joint(rows), None
+        if needs_start(target, estimator.objective, estimator.family):
+            start = model.start(target, rows)
     return estimator._boost(
         target,
         data,

@@ -157,12 +157,6 @@ class GLMTarget(Target):
         view.prior = FlatPrior()
         return view
 
-    def log_density_at(self, theta, log_density, node):
-        """The log joint density at a `ScaleNode`, from the one averaged over them."""
-        averaged = self.prior.log_density(theta, self.scale)
-        given = self.prior.log_density_given(theta, self.scale, node)
-        return log_density - averaged + given
-
     def finer(self):
         """This target with smaller errors of its expectations, where there are any."""
         view = copy(self)

@@ -88,6 +88,10 @@ class WithNoiseScale(Prior):
         coef = self.coef.log_density_given(theta[:, :-1], scale[:-1], node)
         return coef + self.noise_scale.value_and_score(theta[:, -1])[0]
 
+    def log_density(self, theta, scale):
+        coef = self.coef.log_density(theta[:, :-1], scale[:-1])
+        return coef + self.noise_scale.value_and_score(theta[:, -1])[0]
+
     def value_and_score(self, theta, scale):
         value, score = self.coef.value_and_score(theta[:, :-1], scale[:-1])
         more, slope = self.noise_scale.value_and_score(theta[:, -1])
