@@ -141,13 +141,48 @@ html_theme_options = {
 def documented():
     """Full names of what the reference lists, by their last parts."""
     names, module = {}, ""
-    lines = Path(__file__).with_name("api").joinpath("index.rst").read_text("utf-8")
-    for line in lines.splitlines():
-        if line.startswith(".. currentmodule:: "):
-            module = line.split()[-1]
-        elif re.fullmatch(r"   \w+", line):
-            names[line.strip()] = f"{module}.{line.strip()}"
+    for page in Path(__file__).with_name("api").glob("*.rst"):
+        for line in page.read_text("utf-8").splitlines():
+            if line.startswith(".. currentmodule:: "):
+                module = line.split()[-1]
+            elif module and re.fullmatch(r"   \w+", line):
+                names[line.strip()] = f"{module}.{line.strip()}"
+        module = ""
     return names
+
+
+# Where the guide is about what a module has, though it does not name it.
+PAGES_OF_MODULES = {
+    "adapters": "adapters",
+    "dask": "large_data",
+    "decomposition": "matrix_factorization",
+    "exceptions": "running",
+    "families": "families_and_draws",
+    "linear_model": "regression",
+    "mixture": "boosted_mixture",
+    "orbits": "orbits",
+    "posterior": "posterior",
+    "priors": "prior_scale",
+    "strategies": "greedy_step",
+    "transforms": "any_density",
+    "warps": "warp",
+}
+
+
+def guide_pages(names):
+    """The pages of the guide that name an object most often, at most three for each."""
+    texts = {
+        page.stem: page.read_text("utf-8")
+        for page in Path(__file__).with_name("user_guide").glob("*.rst")
+    }
+    found = {}
+    for name, full in names.items():
+        code = re.compile(rf"[`.( ]{name}[`(.]")
+        counts = {page: len(code.findall(text)) for page, text in texts.items()}
+        most = sorted(filter(counts.get, counts), key=lambda page: (-counts[page], page))
+        of_module = PAGES_OF_MODULES.get(full.split(".")[1])
+        found[name] = most[:3] or [of_module] * (of_module is not None)
+    return found
 
 
 def by_last_part(app, env, node, content):
@@ -165,6 +200,8 @@ def by_last_part(app, env, node, content):
 
 
 documented_names = documented()
+# For the templates of the reference.
+autosummary_context = {"guide_pages": guide_pages(documented_names)}
 
 
 def without_foreign_references(app, what, name, obj, options, lines):
