@@ -179,7 +179,7 @@ def guide_pages(names):
     for name, full in names.items():
         code = re.compile(rf"[`.( ]{name}[`(.]")
         counts = {page: len(code.findall(text)) for page, text in texts.items()}
-        most = sorted(filter(counts.get, counts), key=lambda page: (-counts[page], page))
+        most = sorted(filter(counts.get, counts), key=lambda one: (-counts[one], one))
         of_module = PAGES_OF_MODULES.get(full.split(".")[1])
         found[name] = most[:3] or [of_module] * (of_module is not None)
     return found
