@@ -88,6 +88,10 @@ def test_the_version_is_in_the_changelog_and_the_citation():
     assert f"version: {skboost.__version__}\n" in citation
 
 
+# Extras that examples of a module need.
+NEEDS = {"inspection": "matplotlib", "dask": "dask.array", "adapters": "jax"}
+
+
 def modules_with_examples():
     package = Path(skboost.__file__).parent
     for path in sorted(package.rglob("*.py")):
@@ -99,7 +103,6 @@ def modules_with_examples():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", list(modules_with_examples()))
 def test_examples_in_docstrings_print_what_they_say(name):
-    if name.startswith("skboost.inspection"):
-        pytest.importorskip("matplotlib")
+    pytest.importorskip(NEEDS.get(name.split(".")[1], "numpy"))
     found = doctest.testmod(importlib.import_module(name))
     assert found.attempted and not found.failed

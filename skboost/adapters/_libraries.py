@@ -29,6 +29,18 @@ def from_jax(function, dim):
     ValueError
         If JAX computes in single precision: the noise of its values is that of whole
         nats where the log density is in the millions.
+
+    Examples
+    --------
+    >>> import jax
+    >>> import jax.numpy as jnp
+    >>> from skboost import boost_posterior
+    >>> from skboost.adapters import from_jax
+    >>> jax.config.update("jax_enable_x64", True)
+    >>> def log_density(theta):  # of one point
+    ...     return jnp.sum(2 * theta - jnp.exp(theta))
+    >>> density = from_jax(log_density, dim=2)
+    >>> result = boost_posterior(**density.arguments(), max_iter=1)
     """
     jax = imported("jax")
     if not jax.config.jax_enable_x64:
@@ -99,6 +111,16 @@ def from_pymc(model):
         If PyMC is not installed (extra ``pymc``).
     ValueError
         For discrete or no free variables.
+
+    Examples
+    --------
+    >>> import pymc as pm  # doctest: +SKIP
+    >>> from skboost import boost_posterior
+    >>> from skboost.adapters import from_pymc
+    >>> with pm.Model() as model:  # doctest: +SKIP
+    ...     rate = pm.HalfNormal("rate", 2.0)
+    ...     pm.Poisson("counts", rate, observed=[3, 5, 4])
+    >>> boost_posterior(from_pymc(model)).posterior.summary()  # doctest: +SKIP
     """
     imported("pymc")
     if model.discrete_value_vars:
@@ -201,6 +223,14 @@ def from_bridgestan(model):
         If BridgeStan is not installed (extra ``bridgestan``).
     ValueError
         For a model without parameters.
+
+    Examples
+    --------
+    >>> import bridgestan  # doctest: +SKIP
+    >>> from skboost import boost_posterior
+    >>> from skboost.adapters import from_bridgestan
+    >>> model = bridgestan.StanModel("model.stan", "data.json")  # doctest: +SKIP
+    >>> density = from_bridgestan(model)  # doctest: +SKIP
     """
     imported("bridgestan")
     if not model.param_unc_num():

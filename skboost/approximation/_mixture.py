@@ -106,6 +106,16 @@ class Mixture:
     ------
     ValueError
         If weights are no point of the simplex or components differ in dimension.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skboost import MixturePosterior
+    >>> from skboost.families import DiagonalGaussian
+    >>> from skboost.posterior import Mixture
+    >>> mixture = Mixture.single((DiagonalGaussian(), np.zeros(4)))
+    >>> MixturePosterior(mixture).std()
+    array([1., 1.])
     """
 
     components: tuple

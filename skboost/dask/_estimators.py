@@ -214,6 +214,16 @@ class DaskBayesianLogisticRegression(BoostedBayesianLogisticRegression):
 
     Parameters, attributes and methods are those of the estimator for rows in memory.
     ``predict``, ``predict_proba`` and ``decision_function`` of a Dask array are lazy.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from skboost.dask import DaskBayesianLogisticRegression
+    >>> X = da.random.default_rng(0).normal(size=(2000, 3), chunks=(500, 3))
+    >>> y = (X[:, 0] > 0).astype(int)
+    >>> model = DaskBayesianLogisticRegression(random_state=0).fit(X, y)
+    >>> model.predict_proba(X).chunks[0]
+    (500, 500, 500, 500)
     """
 
     _in_memory, _source = BoostedBayesianLogisticRegression, rows_on_workers
@@ -228,6 +238,16 @@ class DaskBayesianLinearRegression(BoostedBayesianLinearRegression):
 
     See `DaskBayesianLogisticRegression`. `y` has one dimension; ``predict`` of a Dask
     array is lazy, with ``return_std=True`` both of its arrays.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from skboost.dask import DaskBayesianLinearRegression
+    >>> X = da.random.default_rng(0).normal(size=(2000, 3), chunks=(500, 3))
+    >>> y = 2 * X[:, 0] + da.random.default_rng(1).normal(size=2000, chunks=500)
+    >>> model = DaskBayesianLinearRegression(random_state=0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.7)
+    True
     """
 
     _in_memory, _source = BoostedBayesianLinearRegression, rows_on_workers
@@ -258,6 +278,16 @@ class DaskBayesianPoissonRegression(BoostedBayesianPoissonRegression):
     """`skboost.BoostedBayesianPoissonRegression` for Dask arrays.
 
     See `DaskBayesianLogisticRegression`; `offset` and `exposure` are Dask arrays, too.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from skboost.dask import DaskBayesianPoissonRegression
+    >>> X = da.random.default_rng(0).normal(size=(2000, 3), chunks=(500, 3))
+    >>> y = da.random.default_rng(1).poisson(da.exp(X[:, 0]))
+    >>> model = DaskBayesianPoissonRegression(random_state=0).fit(X, y)
+    >>> round(float(model.coef_[0]))
+    1
     """
 
     _in_memory, _source = BoostedBayesianPoissonRegression, rows_on_workers
@@ -300,6 +330,15 @@ class DaskGaussianMixture(SVIGaussianMixture):
 
     Parameters, attributes and methods are those of the estimator for rows in memory.
     ``predict``, ``predict_proba`` and ``score_samples`` of a Dask array are lazy.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from skboost.dask import DaskGaussianMixture
+    >>> X = da.random.default_rng(0).normal(size=(2000, 2), chunks=(500, 2))
+    >>> X = X + 6 * (X[:, :1] > 0)
+    >>> DaskGaussianMixture(2, random_state=0).fit(X).means_.shape
+    (2, 2)
     """
 
     _in_memory, _source = SVIGaussianMixture, rows_on_workers

@@ -43,6 +43,17 @@ class MatrixFactorizationPosterior(ModelPosterior):
     mixture : Mixture
         The numerical core.
     settings : dict
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skboost import BoostedMatrixFactorization
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(20, 2)) @ rng.normal(size=(2, 8))
+    >>> model = BoostedMatrixFactorization(2, max_iter=2, random_state=0).fit(X)
+    >>> posterior = model.posterior_
+    >>> sorted(posterior.sample(10, random_state=0))
+    ['column_factors', 'column_scales', 'noise_scale', 'row_factors', 'row_scales']
     """
 
     __slots__ = ("_family",)

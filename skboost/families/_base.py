@@ -28,6 +28,16 @@ class VariationalFamily(BaseEstimator):
     distribution : {"gaussian", "student_t", "laplace"} or None
         Of its members, by the name under which quadratures and exports know it. None
         if it is another: draws then take the place of a quadrature.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skboost.families import DiagonalGaussian, VariationalFamily
+    >>> family = DiagonalGaussian()
+    >>> isinstance(family, VariationalFamily)
+    True
+    >>> family.n_params(3)
+    6
     """
 
     root_products = False

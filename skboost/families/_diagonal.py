@@ -92,7 +92,17 @@ class DiagonalEvaluation(Evaluation):
 
 
 class DiagonalGaussian(LocationScale, GaussianFamily):
-    """Gaussians with independent coordinates, ``params = (m, log sigma)``."""
+    """Gaussians with independent coordinates, ``params = (m, log sigma)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skboost.families import DiagonalGaussian
+    >>> family = DiagonalGaussian()
+    >>> params = np.array([1.0, -1.0, 0.0, 0.0])  # means, then logarithms of deviations
+    >>> family.log_density(np.zeros((1, 2)), params).round(2)
+    array([-2.84])
+    """
 
     unit_variance = 1.0
     unit_entropy = 0.5 * (1 + log(2 * pi))

@@ -110,7 +110,17 @@ class _Pair:
 
 
 class FullGaussian(GaussianFamily):
-    """Gaussians of any covariance L L^T, ``params = (m, packed L, log diagonal)``."""
+    """Gaussians of any covariance L L^T, ``params = (m, packed L, log diagonal)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skboost.families import FullGaussian
+    >>> family = FullGaussian()
+    >>> params = family.from_moments(np.zeros(2), np.array([[1.0, 0.5], [0.5, 1.0]]))
+    >>> family.log_density(np.zeros((1, 2)), params).round(2)
+    array([-1.69])
+    """
 
     full_covariance = True
 

@@ -45,6 +45,15 @@ class Laplace(LocationScale, VariationalFamily):
 
     The base family of the experiments of Dresdner et al. and Locatello et al. 2018.
     ``params = (m, log b)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skboost.families import Laplace
+    >>> family = Laplace()
+    >>> params = np.array([1.0, -1.0, 0.0, 0.0])  # locations, then logarithms of scales
+    >>> family.log_density(np.zeros((1, 2)), params).round(2)
+    array([-3.39])
     """
 
     distribution = "laplace"
@@ -314,6 +323,14 @@ class LaplaceProduct(VariationalFamily):
     ----------
     Campbell and Li 2019, section 3: the products of two components' roots of which
     the density ``g^2`` is a mixture.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skboost.families import Laplace
+    >>> component = Laplace().root_product(np.array([-1.0, 0.0]), np.array([1.0, 0.0]))
+    >>> component.family
+    LaplaceProduct()
     """
 
     symmetric = False

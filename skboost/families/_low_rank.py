@@ -138,6 +138,19 @@ class LowRankGaussian(GaussianFamily):
     rank : int, default=None
         B has ``min(rank, dim)`` columns. None lets a fit choose it for each component;
         a component made otherwise has ``min(10, dim)``.
+
+    Examples
+    --------
+    >>> import autograd.numpy as np
+    >>> from skboost import boost_posterior
+    >>> from skboost.families import LowRankGaussian
+    >>> def log_density(theta):
+    ...     return np.sum(2 * theta - np.exp(theta), axis=1)
+    >>> result = boost_posterior(
+    ...     log_density, 4, family=LowRankGaussian(rank=1), max_iter=2, random_state=0
+    ... )
+    >>> result.posterior.covariance().shape
+    (4, 4)
     """
 
     low_rank = True

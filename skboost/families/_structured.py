@@ -44,6 +44,18 @@ class Gaussian(BaseEstimator):
     ------
     ValueError
         When first used, if `covariance` or `rank` is none of these.
+
+    Examples
+    --------
+    >>> import autograd.numpy as np
+    >>> from skboost import boost_posterior
+    >>> from skboost.families import Gaussian
+    >>> def log_density(theta):
+    ...     return np.sum(2 * theta - np.exp(theta), axis=1)
+    >>> family = Gaussian(covariance="full")
+    >>> result = boost_posterior(log_density, 3, family=family, random_state=0)
+    >>> result.posterior.dim
+    3
     """
 
     def __init__(self, covariance="full", rank=None):

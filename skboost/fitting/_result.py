@@ -84,6 +84,19 @@ class BoostingResult(VersionedPickle):
     warp : WarpReport or None
         With ``warp="auto"``: whether there is a warp, what it gains, and why it was
         declined.
+
+    Examples
+    --------
+    >>> import autograd.numpy as np
+    >>> from skboost import boost_posterior
+    >>> def log_density(theta):
+    ...     return np.sum(2 * theta - np.exp(theta), axis=1)
+    >>> result = boost_posterior(log_density, 2, random_state=0)
+    >>> low, high = result.remaining_kl_interval
+    >>> bool(low <= high), result.n_evaluations > 0
+    (True, True)
+    >>> result.posterior.mean().round(1)
+    array([0.5, 0.5])
     """
 
     posterior = FromFit("posterior")

@@ -105,6 +105,19 @@ class AdaptiveBacktracking(StepSize):
     - A gap that is not positive gives no step and leaves the memory as it was.
     - The search ends after ``max_increases`` increases, as the name says. The paper's
       loop ends when their number exceeds imax, one later.
+
+    Examples
+    --------
+    >>> import autograd.numpy as np
+    >>> from skboost import boost_posterior
+    >>> from skboost.strategies import AdaptiveBacktracking
+    >>> def log_density(theta):
+    ...     return np.sum(2 * theta - np.exp(theta), axis=1)
+    >>> result = boost_posterior(
+    ...     log_density, 2, step_size=AdaptiveBacktracking(), max_iter=3, tol=0.0
+    ... )
+    >>> result.posterior.dim
+    2
     """
 
     def __init__(

@@ -27,6 +27,13 @@ class Step:
         "predefined", "line-search", "constant", "adaptive", "fallback" or "zero".
     curvature : float or None
         Curvature whose step the adaptive rule took; None after a fallback.
+
+    Examples
+    --------
+    >>> from skboost.strategies import Step
+    >>> step = Step(gamma=0.5, direction=None, memory=None, branch="constant")
+    >>> step.gamma
+    0.5
     """
 
     gamma: float
@@ -125,6 +132,19 @@ class Predefined(StepSize):
 
     t counts from 1. From 0, as the paper has it, the first step would be 1 and throw
     the first component away.
+
+    Examples
+    --------
+    >>> import autograd.numpy as np
+    >>> from skboost import boost_posterior
+    >>> from skboost.strategies import Predefined
+    >>> def log_density(theta):
+    ...     return np.sum(2 * theta - np.exp(theta), axis=1)
+    >>> result = boost_posterior(
+    ...     log_density, 2, step_size=Predefined(), max_iter=3, tol=0.0, random_state=0
+    ... )
+    >>> result.posterior.dim
+    2
     """
 
     def choose(self, objective, weights, direction, memory=None, iteration=1):
@@ -144,6 +164,19 @@ class Constant(StepSize):
     ----------
     value : float, default=0.1
         In (0, 1].
+
+    Examples
+    --------
+    >>> import autograd.numpy as np
+    >>> from skboost import boost_posterior
+    >>> from skboost.strategies import Constant
+    >>> def log_density(theta):
+    ...     return np.sum(2 * theta - np.exp(theta), axis=1)
+    >>> result = boost_posterior(
+    ...     log_density, 2, step_size=Constant(0.3), max_iter=3, tol=0.0, random_state=0
+    ... )
+    >>> result.posterior.dim
+    2
     """
 
     def __init__(self, value=0.1):
@@ -162,6 +195,19 @@ class LineSearch(StepSize):
 
     The objective is convex, so the minimiser is the largest step where the
     derivative is still not positive there, and otherwise the derivative's root.
+
+    Examples
+    --------
+    >>> import autograd.numpy as np
+    >>> from skboost import boost_posterior
+    >>> from skboost.strategies import LineSearch
+    >>> def log_density(theta):
+    ...     return np.sum(2 * theta - np.exp(theta), axis=1)
+    >>> result = boost_posterior(
+    ...     log_density, 2, step_size=LineSearch(), max_iter=3, tol=0.0, random_state=0
+    ... )
+    >>> result.posterior.dim
+    2
     """
 
     monotone = True
@@ -203,6 +249,19 @@ class StochasticLineSearch(StepSize):
         Draws per gradient, of those that are cached.
     seed : int, default=0
         Of the choice of draws.
+
+    Examples
+    --------
+    >>> import autograd.numpy as np
+    >>> from skboost import boost_posterior
+    >>> from skboost.strategies import StochasticLineSearch
+    >>> def log_density(theta):
+    ...     return np.sum(2 * theta - np.exp(theta), axis=1)
+    >>> result = boost_posterior(
+    ...     log_density, 2, step_size=StochasticLineSearch(), max_iter=3, tol=0.0
+    ... )
+    >>> result.posterior.dim
+    2
     """
 
     def __init__(self, n_steps=25, rate=0.1, n_draws=100, seed=0):

@@ -67,6 +67,16 @@ class ConvergenceDisplay:
     See Also
     --------
     PosteriorDisplay : The posterior itself.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from skboost import BoostedBayesianLogisticRegression
+    >>> from skboost.inspection import ConvergenceDisplay
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = BoostedBayesianLogisticRegression(max_iter=2).fit(X[50:], y[50:])
+    >>> display = ConvergenceDisplay.from_estimator(model)
+    >>> display.figure_.savefig("convergence.png")  # doctest: +SKIP
     """
 
     def __init__(self, history, *, tol=None, stopping="gain", judged=()):

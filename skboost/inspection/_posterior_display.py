@@ -42,6 +42,16 @@ class PosteriorDisplay:
     See Also
     --------
     ConvergenceDisplay : How the fit converged.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from skboost import BoostedBayesianLogisticRegression
+    >>> from skboost.inspection import PosteriorDisplay
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = BoostedBayesianLogisticRegression(max_iter=1).fit(X[50:], y[50:])
+    >>> display = PosteriorDisplay.from_estimator(model, kind="interval")
+    >>> display.figure_.savefig("posterior.png")  # doctest: +SKIP
     """
 
     def __init__(self, posterior, features=None, *, level=0.9):

@@ -46,6 +46,19 @@ class ConjugateMixturePosterior(ModelPosterior):
     mixture : Mixture
         The numerical core.
     settings : dict
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skboost import BoostedGaussianMixture
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(-3, 1, (40, 2)), rng.normal(3, 1, (60, 2))])
+    >>> posterior = BoostedGaussianMixture(2, random_state=0).fit(X).posterior_
+    >>> posterior.sample(100, random_state=0)["means"].shape
+    (100, 2, 2)
+    >>> low, high = posterior.interval(0.9)["weights"].T
+    >>> bool(np.all(low < high))
+    True
     """
 
     __slots__ = ()

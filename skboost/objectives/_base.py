@@ -47,6 +47,16 @@ class Objective(BaseEstimator):
     short_tolerance : float
         Gain of a quasi-Newton step below which a short search ends that only chooses
         among starts.
+
+    Examples
+    --------
+    >>> import autograd.numpy as np
+    >>> from skboost import boost_posterior
+    >>> from skboost.strategies import JointGain, Objective
+    >>> def log_density(theta):
+    ...     return np.sum(2 * theta - np.exp(theta), axis=1)
+    >>> isinstance(JointGain(), Objective)
+    True
     """
 
     seeks_gain = True

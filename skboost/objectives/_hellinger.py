@@ -91,7 +91,21 @@ def root_overlap(component, eps, theta, residual, through):
 
 
 class RootGain(Objective):
-    """Overlap of square roots (``"hellinger"``): Campbell and Li 2019."""
+    """Overlap of square roots (``"hellinger"``): Campbell and Li 2019.
+
+    Examples
+    --------
+    >>> import autograd.numpy as np
+    >>> from skboost import boost_posterior
+    >>> from skboost.strategies import RootGain
+    >>> def log_density(theta):
+    ...     return np.sum(2 * theta - np.exp(theta), axis=1)
+    >>> result = boost_posterior(
+    ...     log_density, 2, objective=RootGain(), max_iter=3, random_state=0
+    ... )
+    >>> result.posterior.dim
+    2
+    """
 
     combination = "roots"
     uses_expectations = False

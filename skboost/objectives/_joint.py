@@ -192,6 +192,19 @@ class JointGain(Objective):
 
     It needs no entropy weight, and can not degenerate: a component that collapses is
     charged ``ln(gamma s)``, one that spreads gains nothing.
+
+    Examples
+    --------
+    >>> import autograd.numpy as np
+    >>> from skboost import boost_posterior
+    >>> from skboost.strategies import JointGain
+    >>> def log_density(theta):
+    ...     return np.sum(2 * theta - np.exp(theta), axis=1)
+    >>> result = boost_posterior(
+    ...     log_density, 2, objective=JointGain(), max_iter=3, tol=0.0, random_state=0
+    ... )
+    >>> result.posterior.dim
+    2
     """
 
     def rank_starts(self, context, starts, base_draws, rng, settings):

@@ -10,7 +10,16 @@ from skboost.objectives._joint import JointGain, SingleELBO, ranked_by_joint_gai
 
 
 class DegenerateComponentWarning(UserWarning):
-    """The residual ELBO ran to an infinite scale or collapsed to a point."""
+    """The residual ELBO ran to an infinite scale or collapsed to a point.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from skboost.exceptions import DegenerateComponentWarning
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", DegenerateComponentWarning)
+    ...     pass
+    """
 
 
 class ResidualELBO(SingleELBO):
@@ -53,6 +62,19 @@ class ResidualGain(Objective):
         2018, section 4, advise fewer iterations of the solver without saying how many.
         False solves to convergence, as their pseudo-code is written, and often ends at
         components that are of no use.
+
+    Examples
+    --------
+    >>> import autograd.numpy as np
+    >>> from skboost import boost_posterior
+    >>> from skboost.strategies import ResidualGain
+    >>> def log_density(theta):
+    ...     return np.sum(2 * theta - np.exp(theta), axis=1)
+    >>> result = boost_posterior(
+    ...     log_density, 2, objective=ResidualGain(), max_iter=3, random_state=0
+    ... )
+    >>> result.posterior.dim
+    2
     """
 
     # Its maximum lies beyond what the mixture lacks: the better found, the worse.

@@ -104,6 +104,13 @@ class PowerRate(LearningRate):
     power : float, default=-0.5
         -0.5 is the rate of the regret bounds of order sqrt(T); 1 lets the
         natural-gradient method keep what it has learned.
+
+    Examples
+    --------
+    >>> from skboost import OnlineBayesianLogisticRegression
+    >>> from skboost.strategies import PowerRate
+    >>> OnlineBayesianLogisticRegression(learning_rate=PowerRate(0.5))
+    OnlineBayesianLogisticRegression(learning_rate=PowerRate(rate=0.5))
     """
 
     def __init__(self, rate=1.0, power=-0.5):

@@ -46,7 +46,17 @@ class Rule:
 
 
 class DivergedError(FloatingPointError, ValueError):
-    """The linear predictor grew without bound at the step that the message names."""
+    """The linear predictor grew without bound at the step that the message names.
+
+    Examples
+    --------
+    >>> from skboost.exceptions import DivergedError
+    >>> def fitted(model, X, y):  # the model, or None where a step went too far
+    ...     try:
+    ...         return model.partial_fit(X, y)
+    ...     except DivergedError:
+    ...         return None
+    """
 
 
 def check_bounds(step, eta, failed, size):

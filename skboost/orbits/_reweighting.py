@@ -37,6 +37,18 @@ class OrbitReport:
         Nats that remain by the same draws; NaN where nothing was measured.
     reason : str
         Why it was declined; empty where it was applied.
+
+    Examples
+    --------
+    >>> import autograd.numpy as np
+    >>> from skboost import boost_posterior
+    >>> def log_density(theta):
+    ...     return np.sum(2 * theta - np.exp(theta), axis=1)
+    >>> report = boost_posterior(log_density, 2, max_iter=1, random_state=0).orbiting
+    >>> report.applied
+    True
+    >>> bool(report.gain > 0)
+    True
     """
 
     gain: float = float("nan")

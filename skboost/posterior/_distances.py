@@ -20,6 +20,18 @@ class HellingerEstimate(NamedTuple):
         Its standard error.
     squared, squared_se : float
         ``H^2``, unbiased, and its standard error.
+
+    Examples
+    --------
+    >>> import autograd.numpy as np
+    >>> from skboost import boost_posterior
+    >>> def log_density(theta):
+    ...     return np.sum(2 * theta - np.exp(theta), axis=1)
+    >>> first = boost_posterior(log_density, 2, max_iter=1).posterior
+    >>> second = boost_posterior(log_density, 2, max_iter=3).posterior
+    >>> estimate = first.hellinger(second, random_state=0)
+    >>> bool(0 <= estimate.distance < 0.2)
+    True
     """
 
     distance: float
@@ -93,6 +105,17 @@ class ErrorEstimates:
     References
     ----------
     Campbell & Li 2019, Universal Boosting Variational Inference, Propositions 4 to 8.
+
+    Examples
+    --------
+    >>> import autograd.numpy as np
+    >>> from skboost import boost_posterior
+    >>> def log_density(theta):
+    ...     return np.sum(2 * theta - np.exp(theta), axis=1)
+    >>> posterior = boost_posterior(log_density, 2, random_state=0).posterior
+    >>> errors = posterior.error_estimates(log_density, random_state=0)
+    >>> bool(0 <= errors.hellinger < 0.2)
+    True
     """
 
     hellinger_squared: float

@@ -17,7 +17,16 @@ from skboost.targets import CallableTarget, Target, TransformedTarget
 
 
 class ImportanceWarning(UserWarning):
-    """Importance weights have too heavy a tail to be trusted."""
+    """Importance weights have too heavy a tail to be trusted.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from skboost.exceptions import ImportanceWarning
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", ImportanceWarning)
+    ...     pass
+    """
 
 
 class Evidence(NamedTuple):
@@ -40,6 +49,17 @@ class Evidence(NamedTuple):
     khat : float
         Pareto shape of the weights: above 0.7 `log_evidence` is not reliable, and a
         small value is no proof that it is.
+
+    Examples
+    --------
+    >>> import autograd.numpy as np
+    >>> from skboost import boost_posterior
+    >>> def log_density(theta):
+    ...     return np.sum(2 * theta - np.exp(theta), axis=1)
+    >>> posterior = boost_posterior(log_density, 2, random_state=0).posterior
+    >>> evidence = posterior.evidence(log_density, random_state=0)
+    >>> round(float(evidence.log_evidence), 1)
+    -0.0
     """
 
     elbo: float
@@ -78,6 +98,17 @@ class ImportanceSample:
     References
     ----------
     Vehtari, Simpson, Gelman, Yao & Gabry 2024, Pareto smoothed importance sampling.
+
+    Examples
+    --------
+    >>> import autograd.numpy as np
+    >>> from skboost import boost_posterior
+    >>> def log_density(theta):
+    ...     return np.sum(2 * theta - np.exp(theta), axis=1)
+    >>> posterior = boost_posterior(log_density, 2, random_state=0).posterior
+    >>> weighted = posterior.importance_weights(log_density, n=1000, random_state=0)
+    >>> weighted.resample(100, np.random.default_rng(0)).draws.shape
+    (100, 2)
     """
 
     draws: np.ndarray
@@ -254,7 +285,16 @@ class LogJointTarget(Target):
 
 
 class CalibrationWarning(UserWarning):
-    """A correction that was asked for was declined: the posterior is as before."""
+    """A correction that was asked for was declined: the posterior is as before.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from skboost.exceptions import CalibrationWarning
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", CalibrationWarning)
+    ...     pass
+    """
 
 
 def calibrated(posterior, log_joint, gradient, method, random_state):

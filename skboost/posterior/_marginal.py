@@ -130,6 +130,17 @@ class Marginal(BaseMarginal):
     mixture : Mixture
     index : int or ndarray of int
         The coordinate, or that of each value that is asked about.
+
+    Examples
+    --------
+    >>> import autograd.numpy as np
+    >>> from skboost import boost_posterior
+    >>> def log_density(theta):
+    ...     return np.sum(2 * theta - np.exp(theta), axis=1)
+    >>> posterior = boost_posterior(log_density, 2, random_state=0).posterior
+    >>> marginal = posterior.marginal(0)
+    >>> round(float(marginal.cdf(marginal.quantile(0.9))), 3)
+    0.9
     """
 
     mixture: object

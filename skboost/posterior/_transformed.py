@@ -36,6 +36,19 @@ class TransformedMarginal(BaseMarginal):
     base : Marginal
         Of the unconstrained coordinate.
     transform : Elementwise
+
+    Examples
+    --------
+    >>> import autograd.numpy as np
+    >>> from skboost import boost_posterior
+    >>> def log_density(theta):
+    ...     return np.sum(2 * theta - np.exp(theta), axis=1)
+    >>> def log_gamma(theta):  # Gamma(3, 1)
+    ...     return 2 * np.log(theta[:, 0]) - theta[:, 0]
+    >>> result = boost_posterior(log_gamma, 1, constraints="positive", random_state=0)
+    >>> posterior = result.posterior
+    >>> bool(posterior.marginal(0).quantile(0.01) > 0)
+    True
     """
 
     base: object

@@ -25,6 +25,12 @@ class ConstantRate(LearningRate):
     ----------
     rate : float, default=1.0
         In (0, 1]; 1 with all rows is coordinate ascent.
+
+    Examples
+    --------
+    >>> from skboost.strategies import ConstantRate
+    >>> [ConstantRate(0.3).at(step) for step in (1, 10, 100)]
+    [0.3, 0.3, 0.3]
     """
 
     def __init__(self, rate=1.0):
@@ -49,6 +55,12 @@ class RobbinsMonro(LearningRate):
     forgetting : float, default=0.7
         In (0.5, 1]: the sum of the rates diverges, that of their squares does not
         (Robbins and Monro 1951; Paisley et al., section II-B).
+
+    Examples
+    --------
+    >>> from skboost.strategies import RobbinsMonro
+    >>> [round(RobbinsMonro(delay=9.0).at(step), 2) for step in (1, 91)]
+    [0.2, 0.04]
     """
 
     def __init__(self, delay=1.0, forgetting=0.7):

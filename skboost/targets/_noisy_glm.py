@@ -31,6 +31,18 @@ class NoiseScalePrior(CheckedPrior):
     References
     ----------
     Gelman et al., Bayesian Data Analysis, 3rd edition, 2013, section 2.6.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from skboost import BoostedBayesianLinearRegression
+    >>> from skboost.priors import NoiseScalePrior
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = BoostedBayesianLinearRegression(
+    ...     noise_prior=NoiseScalePrior(weight=2.0), random_state=0
+    ... )
+    >>> bool(50 < model.fit(X, y).noise_scale_ < 60)
+    True
     """
 
     def __init__(self, weight=1.0, scale="auto"):

@@ -53,6 +53,13 @@ class Prior(BaseEstimator):
     ----------
     scale : float or array-like (dim,), default=1.0
         Used where no other scale is given.
+
+    Examples
+    --------
+    >>> from skboost.priors import LaplacePrior, NormalPrior, Prior, StudentTPrior
+    >>> priors = NormalPrior(), LaplacePrior(), StudentTPrior()
+    >>> all(isinstance(prior, Prior) for prior in priors)
+    True
     """
 
     # Whether the log density is concave.
@@ -178,6 +185,20 @@ class NormalPrior(Prior):
     mean : float, default=0.0
         Other than zero for single coefficients only: ``prior={"age": NormalPrior(0.5,
         mean=1.0)}`` of a linear model.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from skboost import BoostedBayesianLinearRegression
+    >>> from skboost.priors import NormalPrior
+    >>> rng = np.random.default_rng(0)
+    >>> X = pd.DataFrame(rng.normal(size=(20, 2)), columns=["age", "dose"])
+    >>> y = X["age"] + rng.normal(size=20)
+    >>> known = {"age": NormalPrior(0.1, mean=2.0)}
+    >>> model = BoostedBayesianLinearRegression(prior=known)
+    >>> bool(model.fit(X, y).coef_[0] > 1.5)
+    True
     """
 
     log_concave = True
@@ -202,6 +223,16 @@ class LaplacePrior(Prior):
     ----------
     scale : float or array-like (dim,), default=1.0
         The Laplace scale b; the standard deviation is sqrt(2) b.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from skboost import BoostedBayesianLogisticRegression
+    >>> from skboost.priors import LaplacePrior
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = BoostedBayesianLogisticRegression(prior=LaplacePrior(0.5))
+    >>> model.fit(X[50:], y[50:]).coef_.shape
+    (1, 4)
     """
 
     log_concave = True
@@ -229,6 +260,17 @@ class StudentTPrior(Prior):
         Positive; 1 is the Cauchy distribution.
     scale : float or array-like (dim,), default=1.0
         Not the standard deviation, which is larger, or infinite for ``df <= 2``.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from skboost import BoostedBayesianLogisticRegression
+    >>> from skboost.priors import StudentTPrior
+    >>> X, y = load_iris(return_X_y=True)
+    >>> prior = StudentTPrior(df=3, scale=2.5)
+    >>> model = BoostedBayesianLogisticRegression(prior=prior, random_state=0)
+    >>> model.fit(X[50:], y[50:]).coef_.shape
+    (1, 4)
     """
 
     def __init__(self, df=4.0, scale=1.0):

@@ -39,6 +39,17 @@ class ScalePrior(CheckedPrior):
     ----------
     scale : float, default=1.0
         In the unit of sigma.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skboost.priors import HalfTPrior, ScalePrior
+    >>> prior = HalfTPrior(scale=1.0)
+    >>> isinstance(prior, ScalePrior)
+    True
+    >>> value, score = prior.value_and_score(np.log([0.5, 1.0, 2.0]))
+    >>> value.shape
+    (3,)
     """
 
     def __init__(self, scale=1.0):
@@ -79,6 +90,15 @@ class HalfNormalPrior(ScalePrior):
     ----------
     Gelman: Prior distributions for variance parameters in hierarchical models, Bayesian
     Analysis 1, 2006.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skboost.priors import HalfNormalPrior
+    >>> level = np.linspace(-15.0, 3.0, 2001)  # logarithms of sigma
+    >>> value, score = HalfNormalPrior(scale=1.0).value_and_score(level)
+    >>> round(float(np.trapezoid(np.exp(value), level)), 3)
+    1.0
     """
 
     def _log_density(self, z):
@@ -100,6 +120,15 @@ class HalfTPrior(ScalePrior):
     ----------
     Gelman: Prior distributions for variance parameters in hierarchical models, Bayesian
     Analysis 1, 2006.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skboost.priors import HalfTPrior
+    >>> level = np.linspace(-15.0, 8.0, 2001)  # logarithms of sigma
+    >>> value, score = HalfTPrior(scale=1.0).value_and_score(level)
+    >>> round(float(np.trapezoid(np.exp(value), level)), 3)
+    1.0
     """
 
     def __init__(self, df=3.0, scale=1.0):
