@@ -14,7 +14,7 @@ class End(NamedTuple):
     by : str
         The parameter whose limit was reached ("max_iter", "max_time" or
         "max_evaluations"), "tol", "auto" (that is ``tol="auto"``), "improper", "stuck",
-        "callback" or "interruption".
+        "orbits" (more images gain more than components), "callback" or "interruption".
     message : str
         The same as a sentence for the user.
     """

@@ -20,7 +20,7 @@ from skboost import (
     boost_posterior,
 )
 from skboost.approximation import Estimate, Mixture
-from skboost.boosting import Settings, allowed_kl, little_remains
+from skboost.boosting import Settings, allowed_kl, what_is_left
 from skboost.families import DiagonalGaussian
 from skboost.fitting import _correct
 from skboost.orbits import AUTO_ORDER, remaining_after_orbits
@@ -166,7 +166,7 @@ def test_what_remains_with_orbits_knows_its_error():
     found = [
         remaining_after_orbits(
             target, mixture, lambda left: True, 1.0, 4, np.random.default_rng(seed)
-        )
+        )[0]
         for seed in range(100)
     ]
     spread = np.std([one.value for one in found])
@@ -287,7 +287,7 @@ def test_small_gains_end_a_run_where_no_mode_can_hide(log_concave, gain, ends):
         Settings(allowed_kl=0.5),
     )
     gain = Estimate(gain, 0.005)
-    assert bool(little_remains(target, proposer, settings, state, gain)) == ends
+    assert bool(what_is_left(target, proposer, settings, state, gain).little) == ends
 
 
 def test_many_coefficients_stop_at_one_gaussian_and_say_what_is_left():
@@ -456,3 +456,18 @@ def test_a_number_of_images_is_taken_as_it_is():
     reports = [logistic(orbit=n, max_iter=1, **AUTO).fit(*FEW) for n in orders]
     assert tuple(one.orbiting_.order for one in reports) == orders
     assert reports[0].elbo_ < reports[1].elbo_ < reports[2].elbo_
+
+
+def test_images_take_the_place_of_components_that_gain_little():
+    """Skewed in every coordinate: a component takes few per cent of what remains."""
+
+    def log_density(theta):
+        return anp.sum(theta - anp.exp(theta), axis=1)
+
+    few = {"dim": 24, "max_iter": 4, "random_state": 0}
+    result = boost_posterior(log_density, **few)
+    assert len(result.history) == 2
+    assert "orbits of 128 gain more than another component" in result.message
+    # Without orbits nothing takes their place, and who passes a number pays for it.
+    for more in ({"orbit": None, "max_iter": 3}, {"tol": 0.1, "max_iter": 3}):
+        assert len(boost_posterior(log_density, **few | more).history) == 3

@@ -2,7 +2,7 @@
 
 from skboost._settings import Settings
 from skboost.boosting._combination import Combination
-from skboost.boosting._convergence import TOL, allowed_kl, little_remains
+from skboost.boosting._convergence import TOL, allowed_kl, what_is_left
 from skboost.boosting._engine import Boosting
 from skboost.boosting._held_scales import HeldScales
 from skboost.boosting._root_combination import RootCombination

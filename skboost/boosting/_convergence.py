@@ -1,6 +1,7 @@
 """Whether little remains, and whether noise hides what could be gained."""
 
 from functools import partial
+from typing import NamedTuple
 
 from skboost._math import N_ERRORS
 from skboost._random import ORBIT, generator
@@ -21,6 +22,28 @@ _WORTH = 0.1
 _BENDS = 10.0
 
 
+# Draws whose images a doubling pays for: what a fit keeps, and what a user asks for.
+_DRAWS_AFTER = 1_500
+# Draws that confirm, in few dimensions, what an eighth of them says.
+_MANY = 2048
+
+
+class Left(NamedTuple):
+    """What an iteration leaves: why a run may end with it, as sentences, or empty."""
+
+    # As little remains as `tol` allows.
+    little: str = ""
+    # More does, and components gain less for their evaluations than images.
+    dear: str = ""
+
+
+class Price(NamedTuple):
+    """What the last component gained of what remained, and the evaluations it took."""
+
+    share: float
+    n_evaluations: int
+
+
 def allowed_kl(target, spanned=False):
     """Nats that may remain under ``tol="auto"``.
 
@@ -36,12 +59,13 @@ def allowed_kl(target, spanned=False):
     return max(TOL, min(d / 1000, 0.5))
 
 
-def little_remains(target, proposer, settings, state, gain):
-    """That no more remains than `tol` allows, as a sentence; empty otherwise.
+def what_is_left(target, proposer, settings, state, gain, price=None):
+    """Whether no more remains than `tol` allows, or components are too dear: `Left`.
 
-    More does where the mixture has mass at which the density is zero, or lacks a mode
-    that is known. The gain is that of the last component; NaN where there is none, or
-    where gains say nothing. A number allows itself, with orbits.
+    Nothing is said where the mixture has mass at which the density is zero, or lacks a
+    mode that is known. The gain is that of the last component; NaN where there is none,
+    or where gains say nothing; the `Price` is None then. A number allows itself, with
+    orbits.
     """
     allowed, number = settings.allowed_kl, settings.allowed_kl is None
     none_hides = _no_mode_hides(target)
@@ -50,43 +74,61 @@ def little_remains(target, proposer, settings, state, gain):
         # one that gains much shows a bend: a banana said .04 nats where .14 were left.
         searched = none_hides or gain.value <= _MUCH * settings.tol
         if settings.max_order == 1 or not (searched and settings.tol > 0.0):
-            return ""
+            return Left()
         allowed = settings.tol
     if proposer.lacks(target, state.mixture, state.modes):
-        return ""
+        return Left()
     # Of mass outside, what remains of the rest knows nothing; a few draws know little.
     if state.remaining.outside > 0.0 or target.ledger.budget.has_cut:
-        return ""
+        return Left()
     expected = GAIN_DECAY * (gain.value + N_ERRORS * gain.se)
     if none_hides and not number and 0.0 < expected <= _WORTH * allowed:
-        return (
+        return Left(
             f"Converged: the last component gained {gain.value:.2g} nats, and the next "
             "is expected to gain half of it, within a tenth of what a Gaussian fitted "
             "to 1,000 exact draws would leave."
         )
+    left = _by_draws(target, settings, state, gain, allowed, price)
+    # A search for modes comes last: it costs most.
+    if any(left):
+        known = state.modes, state.log_evidence, settings
+        if proposer.missed_modes(state.mixture, *known):
+            return Left()
+    return left
+
+
+def _by_draws(target, settings, state, gain, allowed, price):
+    """`Left` by draws of the mixture, and by their orbits where these follow."""
+    number = settings.allowed_kl is None
+    none_hides = _no_mode_hides(target)
     is_enough = partial(_is_known_to_be_within, allowed=allowed, none_hides=none_hides)
     remaining, how = state.remaining, ""
     if settings.max_order > 1 and _at_most(remaining) > allowed:
-        remaining = _after_orbits(target, settings, state, gain, allowed, is_enough)
+        parts = target, settings, state, gain, allowed, is_enough
+        remaining, orbits = _after_orbits(*parts)
         how = ", once it is reweighted over orbits"
+        # Whoever passes a number pays for it.
+        judged = not (number or price is None or orbits is None)
+        if judged and not is_enough(remaining):
+            return Left(dear=_images_gain_more(price, remaining, orbits, allowed))
     if not is_enough(remaining):
-        return ""
-    known = state.modes, state.log_evidence, settings
-    if proposer.missed_modes(state.mixture, *known):
-        return ""
+        return Left()
     few = (
         "no more than tol"
         if number
         else "as few as a Gaussian fitted to 1,000 exact draws would leave"
     )
-    return (
+    return Left(
         f"Converged: at most {_at_most(remaining):.2g} nats are left{how}, {few}, as "
         "far as draws of the mixture can see."
     )
 
 
 def _after_orbits(target, settings, state, gain, allowed, is_enough):
-    """What would remain with orbits; what does where these say nothing."""
+    """What would remain with orbits, and `Orbits` that say so.
+
+    What remains without them, and None, where these say nothing.
+    """
     none_hides = _no_mode_hides(target)
     number = settings.allowed_kl is None
     # Where components gain that much, there is a bend that draws beside it never see:
@@ -94,12 +136,39 @@ def _after_orbits(target, settings, state, gain, allowed, is_enough):
     # without this.
     few = not none_hides and (number or allowed <= TOL)
     bends = not target.log_concave and gain.value > _BENDS * allowed
-    rng = generator(settings.seed, ORBIT, state.iteration, 1)
-    parts = target, state.mixture, is_enough, allowed, settings.max_order, rng
-    after = remaining_after_orbits(*parts, careful=few or bends)
-    if after is None or (few and _hides_a_bend(after, allowed)):
-        return state.remaining
-    return after
+    parts = target, state.mixture, is_enough, allowed, settings.max_order
+    key = settings.seed, ORBIT, state.iteration
+    careful = few or bends
+    found = remaining_after_orbits(*parts, generator(*key, 1), careful=careful)
+    # In few dimensions evaluations are cheap, and 256 draws of a Gaussian never saw one
+    # tail of a log-gamma density: half of what was left.
+    if few and found is not None and is_enough(found[0]):
+        rng = generator(*key, 3)
+        found = remaining_after_orbits(*parts, rng, careful=careful, n=_MANY)
+    if found is None or (few and _hides_a_bend(found[0], allowed)):
+        return state.remaining, None
+    return found[0], None if few else found[1]
+
+
+def _images_gain_more(price, remaining, orbits, allowed):
+    """That twice as many images gain more for an evaluation; empty otherwise.
+
+    The next component is expected to take as large a share of what orbits leave as the
+    last one did of what remained before it, and as many evaluations; a doubling, to
+    gain half of what the last one did.
+    """
+    if not remaining.least > allowed:
+        return ""
+    component = price.share * remaining.value / price.n_evaluations
+    order = int(orbits.orders.max())
+    doubling = GAIN_DECAY * orbits.last.sum() / (order * _DRAWS_AFTER)
+    if not 0.0 <= component < doubling:
+        return ""
+    return (
+        f"Stopped: {remaining.value:.2g} nats are left with orbits of {order}, and for "
+        f"the same evaluations orbits of {2 * order} gain more than another component, "
+        f"as the last one took {100 * price.share:.0f} % of what was left."
+    )
 
 
 def _no_mode_hides(target):

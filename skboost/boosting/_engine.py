@@ -18,12 +18,14 @@ from skboost._settings import GAIN_DECAY, MAX_CANDIDATES, Settings
 from skboost.approximation import Estimate, FreshDraws, elbo_gain, expectations
 from skboost.boosting._combination import Combination
 from skboost.boosting._convergence import (
+    Left,
+    Price,
     is_within_reach,
-    little_remains,
     much_remains,
     noise_hides,
     noisy_search_says_little,
     searches_fit_noise,
+    what_is_left,
 )
 from skboost.boosting._state import UNKNOWN, Facts, Info, Move, State
 from skboost.families import Component
@@ -186,7 +188,7 @@ class Boosting:
         the other is not tried: a split and its refinement cost less than a search, and
         reach what is near; a search reaches what is far.
         """
-        began = perf_counter()
+        began, n_before = perf_counter(), target.n_evaluations
         settings = self.settings.with_more_draws(state.draw_multiplier)
         state = self._with_new_modes(target, state)
         first, second = self.search, None
@@ -201,7 +203,8 @@ class Boosting:
         after, move = self._after(target, state, trial)
         after = self._with_more_draws(target, after, trial.gain)
         component, gap, gain = trial.component, trial.gap, trial.gain
-        info = self._info(target, after, move, component, began, gain, gap)
+        price = self._price(target.n_evaluations - n_before, state, gain)
+        info = self._info(target, after, move, component, began, gain, gap, price)
         more_draws = after.draw_multiplier > state.draw_multiplier
         return after, replace(info, tries_again=more_draws)
 
@@ -357,14 +360,32 @@ class Boosting:
         n = settings.n_probe_remaining
         return fresh.remaining_kl(target, n, rng, settings.probe_precision)
 
-    def _info(self, target, state, move, component, began, gain=UNKNOWN, gap=UNKNOWN):
-        settings, improper, little = self.settings, "", ""
+    def _price(self, n_evaluations, state, gain):
+        """The `Price` of a component; None where nothing says it."""
+        remaining = state.remaining.value
+        if not (self.judges_gains and n_evaluations and remaining > 0.0):
+            return None
+        return Price(max(gain.value, 0.0) / remaining, n_evaluations)
+
+    def _info(
+        self,
+        target,
+        state,
+        move,
+        component,
+        began,
+        gain=UNKNOWN,
+        gap=UNKNOWN,
+        price=None,
+    ):
+        settings, improper, left = self.settings, "", Left()
         # Nothing is said where limits leave no room to look.
         with suppress(BudgetSpent):
             key = settings, state.iteration - 1
             improper = self.proposer.improper(target, state.mixture, *key)
             known = gain if self.judges_gains else UNKNOWN
-            little = little_remains(target, self.proposer, settings, state, known)
+            parts = target, self.proposer, settings, state, known, price
+            left = what_is_left(*parts)
         n_components = state.iterate.components.n_components
         seconds = perf_counter() - began
         return replace(
@@ -372,7 +393,8 @@ class Boosting:
                 state, n_components, move, component, settings.tol, seconds, gain, gap
             ),
             improper=improper,
-            little_remains=little,
+            little_remains=left.little,
+            dear=left.dear,
             inconclusive=self._is_inconclusive(state.remaining),
         )
 

@@ -94,6 +94,8 @@ class Info:
     improper: str = ""
     # That as little remains as ``tol="auto"`` allows; empty where more does.
     little_remains: str = ""
+    # That images gain more for their evaluations than components; empty otherwise.
+    dear: str = ""
     # Whether a small gain proves little: draws see that more remains.
     inconclusive: bool = False
     # Whether the next search knows more, as more draws: a small gain then ends no run.

@@ -147,7 +147,7 @@ class Fit:
         parts = self.mixture, lambda left: left.value <= nats, nats, most, rng
         with self._evaluating(), suppress(BudgetSpent):
             left = remaining_after_orbits(target, *parts)
-            return left is None or left.value > nats
+            return left is None or left[0].value > nats
         return True
 
     @property

@@ -172,8 +172,10 @@ def _advice(run, settable, family):
     ended_by = run.end.by
     if ended_by in _LIMITS:
         advice = [f"raise {ended_by}"]
-    elif ended_by == "auto":
-        advice = ["pass a smaller tol, such as tol=0.01"]
+    elif ended_by in ("auto", "orbits"):
+        more = ended_by == "orbits" and "orbit" in settable
+        advice = ["pass orbit=256"] if more else []
+        advice += ["pass a smaller tol, such as tol=0.01"]
     else:
         advice = ["lower tol"] if ended_by == "tol" else []
         advice += ["raise n_draws"] if "n_draws" in settable else []

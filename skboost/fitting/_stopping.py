@@ -66,6 +66,8 @@ def must_end(history, limits, facts):
             f"see at least {info.remaining.least:.2g} nats of KL left."
         )
         return End("stuck", message)
+    if info.dear:
+        return End("orbits", info.dear)
     if len(history) >= limits.max_iter:
         message = (
             f"Stopped at max_iter={limits.max_iter}; more iterations may gain more."

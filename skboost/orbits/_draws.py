@@ -190,14 +190,18 @@ def _heaviest(undone, free):
     return which & free
 
 
-def remaining_after_orbits(target, mixture, is_enough, nats, most, rng, careful=False):
-    """What would remain after `reweighted`, by few draws: `RemainingKL`, or None.
+def remaining_after_orbits(
+    target, mixture, is_enough, nats, most, rng, careful=False, n=256
+):
+    """What would remain after `reweighted`, by few draws: `RemainingKL` and `Orbits`.
+
+    None where a component has no images.
 
     Their orbits are doubled while what remains is not enough, and while at the pace of
     the last doubling less than `nats` may remain in the end. A `careful` error is that
     of the evidence and of the ELBO, which does not trust in common noise.
     """
-    orbits = pilot(target, mixture, 256, rng)
+    orbits = pilot(target, mixture, n, rng)
     if orbits is None:
         return None
     while True:
@@ -208,10 +212,10 @@ def remaining_after_orbits(target, mixture, is_enough, nats, most, rng, careful=
         n_left = np.log2(most / order)
         hopeless = remaining.least - n_left * orbits.last.sum() > nats
         if is_enough(remaining) or n_left < 1 or (order > 2 and hopeless):
-            return remaining
+            return remaining, orbits
         doubled = orbits.doubled_until(target, 0.0, 2 * order, at_once=True)
         if doubled is orbits:
-            return remaining
+            return remaining, orbits
         orbits = doubled
 
 

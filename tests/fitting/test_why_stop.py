@@ -21,7 +21,7 @@ def info(
         value=gain, se=se, certifies=True, candidate=more.pop("candidate", None)
     )
     told = {
-        "improper": "", "little_remains": "", "tries_again": False,
+        "improper": "", "little_remains": "", "dear": "", "tries_again": False,
         "inconclusive": False, "within_tol": False, **more,
     }  # fmt: skip
     return SimpleNamespace(
@@ -63,6 +63,10 @@ def ended(*later, facts=FACTS, **limits):
         pytest.param(info(1e-3, inconclusive=True, remaining=9.0), "stuck", id="stuck"),
         pytest.param(info(0.1, inconclusive=True), None, id="doubtful but gaining"),
         pytest.param(info(0.1, little_remains="Converged: little."), "auto", id="auto"),
+        pytest.param(info(0.1, dear="Stopped: images."), "orbits", id="images"),
+        pytest.param(
+            info(0.1, dear="Stopped: images.", tries_again=True), "orbits", id="dear"
+        ),
         pytest.param(info(0.1, improper="Stopped."), "improper", id="improper"),
         pytest.param(
             info(0.1, little_remains="Converged.", improper="Stopped."),

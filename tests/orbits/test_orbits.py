@@ -344,7 +344,7 @@ def test_a_width_that_is_wrong_is_found_by_more_than_reflections():
 def test_few_draws_say_what_would_remain():
     mixture = Mixture.single(member(FULL, 1, 1.0, 1.3))
     parts = lambda left: True, 1.0, 2, np.random.default_rng(0)  # noqa: E731
-    left = remaining_after_orbits(Normal(), mixture, *parts)
+    left, _ = remaining_after_orbits(Normal(), mixture, *parts)
     # KL of N(1, 1.3) to N(1, 1).
     assert left.value == pytest.approx(0.5 * (0.3 - np.log(1.3)), abs=3 * left.se)
 
