@@ -91,3 +91,16 @@ def bounded_exp(x):
     """``exp(x)``, never zero or infinite: a wall from which searches step back."""
     # Beyond 300 the squares of exponentials leave the range of floating point.
     return np.exp(np.clip(x, -300.0, 300.0))
+
+
+def weighted_quantiles(values, row_weights, levels):
+    """Weighted quantiles along the first axis, put last."""
+    order = np.argsort(values, axis=0, kind="stable")
+    ordered = np.take_along_axis(values, order, 0)
+    weights = row_weights[order]
+    middle = np.cumsum(weights, axis=0) - 0.5 * weights
+    out = np.empty((*values.shape[1:], len(levels)))
+    for index in np.ndindex(values.shape[1:]):
+        each = (slice(None), *index)
+        out[index] = np.interp(levels, middle[each], ordered[each])
+    return out

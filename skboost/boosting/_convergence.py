@@ -24,6 +24,9 @@ _BENDS = 10.0
 
 # Draws whose images a doubling pays for: what a fit keeps, and what a user asks for.
 _DRAWS_AFTER = 1_500
+# Coordinates of which components cost little: a heavy-tailed posterior with eleven was
+# left at an energy distance of .14 in place of .09, for a tenth of the seconds.
+_FEW = 20
 # Draws that confirm, in few dimensions, what an eighth of them says.
 _MANY = 2048
 
@@ -76,6 +79,8 @@ def what_is_left(target, proposer, settings, state, gain, price=None):
         if settings.max_order == 1 or not (searched and settings.tol > 0.0):
             return Left()
         allowed = settings.tol
+    elif proposer.complete:
+        return Left(proposer.complete)
     if proposer.lacks(target, state.mixture, state.modes):
         return Left()
     # Of mass outside, what remains of the rest knows nothing; a few draws know little.
@@ -108,7 +113,7 @@ def _by_draws(target, settings, state, gain, allowed, price):
         remaining, orbits = _after_orbits(*parts)
         how = ", once it is reweighted over orbits"
         # Whoever passes a number pays for it.
-        judged = not (number or price is None or orbits is None)
+        judged = target.dim > _FEW and not (number or None in (price, orbits))
         if judged and not is_enough(remaining):
             return Left(dear=_images_gain_more(price, remaining, orbits, allowed))
     if not is_enough(remaining):

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from skboost._math import weighted_quantiles
 from skboost.linear_model._methods import tails_of
 from skboost.posterior import summary_table
 
@@ -30,18 +31,31 @@ def contrast_table(posterior, layout, classes, reference, level, increment):
             f"{reference!r}."
         )
     factor = _factors(layout, increment)
-    n = int(np.clip(_MOST_NUMBERS // posterior.dim, 256, _N_DRAWS))
-    draws = posterior.sample(n, 0).reshape(n, layout.n_outputs, -1)
+    draws, masses = _weighted_draws(posterior)
+    draws = draws.reshape(len(draws), layout.n_outputs, -1)
     other = classes != reference
-    contrasts = (draws[:, other] - draws[:, ~other]).reshape(n, -1)
-    logs = np.quantile(contrasts, [0.5, *tails], axis=0)
+    contrasts = (draws[:, other] - draws[:, ~other]).reshape(len(draws), -1)
+    logs = weighted_quantiles(contrasts, masses, [0.5, *tails]).T
     names = [
         f"{label} vs {reference}: {name}"
         for label in classes[other]
         for name in [*layout.features, "intercept"][: len(factor)]
     ]
     factor = np.tile(factor, other.sum())
-    return _table("odds_ratio", factor * logs, (contrasts > 0).mean(axis=0), names)
+    return _table("odds_ratio", factor * logs, masses @ (contrasts > 0), names)
+
+
+def _weighted_draws(posterior):
+    """Draws of coefficients, (n, dim), and their masses (n,).
+
+    Under orbits all images of draws that are known, whose densities are known, too: new
+    ones would cost an evaluation for each image of each.
+    """
+    mixture = posterior._mixture
+    if mixture.orbiting:
+        return mixture.weighted_images()
+    n = int(np.clip(_MOST_NUMBERS // posterior.dim, 256, _N_DRAWS))
+    return posterior.sample(n, 0), np.full(n, 1.0 / n)
 
 
 def _factors(layout, increment):

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from skboost._math import weighted_quantiles
 from skboost._random import generator
 from skboost.approximation import Mixture
 from skboost.conjugate import ConjugateFamily, GaussianMixtureModel
@@ -256,7 +257,7 @@ class ConjugateMixturePosterior(ModelPosterior):
         tail = 0.5 * (1.0 - check_level(level))
         draws, row_weights, _ = self._stratified()
         return {
-            key: _quantiles(values, row_weights, [tail, 1.0 - tail])
+            key: weighted_quantiles(values, row_weights, [tail, 1.0 - tail])
             for key, values in draws.items()
         }
 
@@ -275,7 +276,7 @@ class ConjugateMixturePosterior(ModelPosterior):
         names, columns = [], []
         for key in (*self.model.weights.shapes, "means"):
             values = draws[key].reshape(len(row_weights), -1)
-            quantiles = _quantiles(values, row_weights, [0.05, 0.5, 0.95])
+            quantiles = weighted_quantiles(values, row_weights, [0.05, 0.5, 0.95])
             both = np.ravel(exact[key][0]), np.ravel(std[key])
             columns.append(np.column_stack([*both, quantiles]))
             places = np.ndindex(draws[key].shape[1:])
@@ -361,19 +362,6 @@ class ConjugateMixturePosterior(ModelPosterior):
 def _label(key, index):
     """What an entry of an array is called, such as ``means[1, 0]``."""
     return f"{key}{list(index) or ''}"
-
-
-def _quantiles(values, row_weights, levels):
-    """Weighted quantiles along the first axis, put last."""
-    order = np.argsort(values, axis=0, kind="stable")
-    ordered = np.take_along_axis(values, order, 0)
-    weights = row_weights[order]
-    middle = np.cumsum(weights, axis=0) - 0.5 * weights
-    out = np.empty((*values.shape[1:], len(levels)))
-    for index in np.ndindex(values.shape[1:]):
-        each = (slice(None), *index)
-        out[index] = np.interp(levels, middle[each], ordered[each])
-    return out
 
 
 def _mixed(means, spreads, weights):

@@ -9,6 +9,9 @@ class Proposer(ABC):
     # Whether components have correlations between all coordinates, and whether a better
     # search means a larger gain of the mixture.
     correlated = seeks_gain = True
+    # Why a run under ``tol="auto"`` needs no more than the mixture it begins with;
+    # empty where it may.
+    complete = ""
     # The family of the components, as a message names it.
     kind = "conjugate distributions"
 
