@@ -1,14 +1,17 @@
 """Densities with several modes: how many a fit finds, and what it says of the others.
 
     python benchmarks/modes.py [--replicates 5] [--only NAME ...] [--before FILE]
+        [--seconds 30] [--add]
 
 ``boost_posterior(log_density, dim)`` by default, from the origin. Ten generated
 mixtures have 2 to 12 modes in 2 to 30 dimensions, each mode with a covariance of its
 own and one of three kinds of tails; four densities are those of Blessing et al. 2024
 and Arenz et al. 2022, from the shared folder. A mode is *found* if the posterior has at
 least a quarter of its share; a fit is *silent* if it says that it converged while it
-lacks a mode of more than 2 %. ``--before`` names the JSON file of another version,
-whose figures are put beside.
+lacks a mode of more than 2 %. A run that has taken so many CPU seconds stops after its
+iteration, and has not converged. ``--before`` names the JSON file of another version,
+whose figures are put beside; ``--add`` leaves out what the file has already, so that a
+long table can be run in pieces.
 """
 
 from _harness import (  # isort: skip
@@ -20,6 +23,7 @@ from _harness import (  # isort: skip
 )
 
 import json
+import time
 from pathlib import Path
 
 import numpy as np
@@ -144,8 +148,15 @@ def main():
     made.add_argument("--only", nargs="+", default=[""], help="parts of names")
     made.add_argument("--before", type=Path, help="JSON file of another version")
     made.add_argument("--name", default="modes", help="of the JSON file")
+    made.add_argument("--seconds", type=float, default=30.0, help="CPU, of one run")
+    made.add_argument("--add", action="store_true", help="go on with the JSON file")
     args = made.parse_args()
-    report = Report(args.name, args.out, replicates=args.replicates)
+    settings = {"replicates": args.replicates, "seconds": args.seconds}
+    report = Report(args.name, args.out, **settings)
+    done = {}
+    if args.add and (args.out / f"{args.name}.json").exists():
+        done = _rows(args.out / f"{args.name}.json")
+        report.tables["modes"] = list(done.values())
     before = {} if args.before is None else _rows(args.before)
     targets = [Generated(seed) for seed in range(10)]
     densities = shared_module(args.shared, "reference", "densities")
@@ -162,15 +173,23 @@ def main():
     for target in targets:
         if any(part in target.name for part in args.only):
             for seed in range(args.replicates):
-                one(report, target, seed, before.get((target.name, seed)))
+                key = target.name, seed
+                if key not in done:
+                    one(report, target, seed, before.get(key), args.seconds)
     rows = [r for r in report.tables.get("modes", []) if r["target"] not in SEEN]
     report.bar("silent misses", sum(row["silent"] for row in rows), "<=", 0)
 
 
-def one(report, target, seed, before):
+def one(report, target, seed, before, seconds):
     """One fit, and a row about it."""
+    end = time.process_time() + seconds
     result, cpu, _ = timed(
-        boost_posterior, target, target.dim, gradient=target.gradient, random_state=seed
+        boost_posterior,
+        target,
+        target.dim,
+        gradient=target.gradient,
+        random_state=seed,
+        callback=lambda _: time.process_time() > end,
     )
     (message, n), report_cpu, _ = timed(lambda: (result.message, result.n_evaluations))
     share = target.found(result.posterior.sample(20_000, random_state=1)) / 20_000

@@ -15,6 +15,9 @@ _MAX_TICKS, _TOL = 200, 1e-5
 # After so many the last eighth of the climbs is given up: batches of a few points take
 # most of the time, and another climb leads to the same mode sooner.
 _MANY_TICKS = 60
+# Steps over the one before, at most: along a tail there is next to no curvature, and a
+# climb that leaps leaves its basin.
+_GROWTH = 2.0
 
 
 class Ends(NamedTuple):
@@ -162,6 +165,10 @@ class _Climbs:
         for k in range(_MEMORY):
             slope = inverse[k] * (changes[k] * aim).sum(axis=1)
             aim += (slopes[k] - slope)[:, None] * steps[k]
+        length = np.sqrt((aim**2).sum(axis=1))
+        longest = _GROWTH * np.sqrt((steps[-1] ** 2).sum(axis=1))
+        long = (inverse[-1] > 0) & (length > longest)
+        aim[long] *= (longest[long] / length[long])[:, None]
         # A score of exactly zero has no direction, and nothing to gain.
         aim[~np.isfinite(aim).all(axis=1)] = 0.0
         self.direction[rows] = aim

@@ -26,6 +26,9 @@ _LIGHTEST = 1e-5
 _IF_SEVERAL = 128
 # Climbs that begin together at most.
 _MOST_AT_ONCE = 64
+# Draws of which each climb begins at one, also where several modes are known; and modes
+# that a draw is held against.
+_DRAWN_EACH, _DRAWN_IF_SEVERAL, _NEAREST = 16, 512, 3
 # Above this dimension there is no Hessian: scales are not tried out, and the ends of
 # climbs cannot be told apart.
 MAX_HESSIAN_DIM = 200
@@ -73,17 +76,21 @@ class Modes:
         return bool(self._heavier(0.01).sum() > 1)
 
     @property
-    def n_rare(self):
-        """How many of several modes that matter a single climb of all led to.
+    def rare(self):
+        """Which of several modes that matter a single climb of all led to.
 
         Of the climbs still to be made about as large a share would lead to modes that
         none has led to (Good 1953).
         """
         # Optima of conjugate models are not counted.
         if not (self.several and self.counts):
-            return 0
-        once = np.array(self.counts) < 2
-        return int((once & self._heavier(0.01)).sum())
+            return np.zeros(len(self.components), dtype=bool)
+        return (np.array(self.counts) < 2) & self._heavier(0.01)
+
+    @property
+    def n_rare(self):
+        """How many of them there are."""
+        return int(self.rare.sum())
 
     def heaviest(self, n):
         """Laplace approximations at the modes that matter, at most `n`."""
@@ -247,15 +254,55 @@ def far_draws(mixture, modes, n, rng, starts, x0_scale=None):
             away = component.sample(int(rows.sum()), rng) - centre
             theta[rows] = centre + widths[rows, None] * away
     if modes.several:
-        places = np.array([mode.location() for mode in modes.heaviest(None)])
-        low, high = places.min(axis=0), places.max(axis=0)
-        rows = order % 2 == 1
-        box = low + (2.0 * rng.random((n, mixture.dim)) - 0.5) * (high - low)
-        theta[rows] = box[rows]
+        heavy = modes.heaviest(None)
+        places = np.array([mode.location() for mode in heavy])
+        scales = np.array([mode.scale() for mode in heavy])
+        reach = places.std(axis=0)
+        # Two modes may lie apart in a few coordinates, and a third in others.
+        each = np.sqrt(np.mean((reach / scales) ** 2, axis=1))[:, None] * scales
+        k, middle = rng.integers(len(heavy), size=n), (order % 8) % 3 == 1
+        wide = 0.5 * np.where(middle, 8.0, 16.0) ** u
+        around = places[k]
+        # The next is likely about as far from their middle as they are.
+        around[middle] = places.mean(axis=0)
+        around += wide[:, None] * np.maximum(reach, each[k]) * noise
+        rows = middle | (order % 2 == 1)
+        theta[rows] = around[rows]
     if x0_scale is not None:
         rows = order % 4 == 2
         theta[rows] = (starts[order % len(starts)] + x0_scale * noise)[rows]
     return theta
+
+
+def promising(target, modes, points, n):
+    """Those `n` of some draws from which climbs may lead to modes that are not known.
+
+    At draws around a known mode the whitened score points to it, and one evaluation
+    shows as much as a climb of a hundred. A quarter are the first, since modes that
+    bend look like others; one is kept for each mode that a single climb led to, so that
+    it is led to again; the score at the rest points least to any of the modes nearest.
+    """
+    known = np.flatnonzero(modes.matter)
+    if not len(known) or len(points) <= n:
+        return points[:n]
+    _, score = target.value_and_score(points)
+    agreement, distance = np.empty((2, len(points), len(known)))
+    with np.errstate(all="ignore"):
+        for j, k in enumerate(known):
+            whitening = modes.components[k].whitening()
+            z = whitening.whiten(points - modes.components[k].location())
+            slope = whitening.pull(score)
+            distance[:, j] = (z**2).sum(axis=1)
+            size = np.sqrt(distance[:, j] * (slope**2).sum(axis=1))
+            agreement[:, j] = -(z * slope).sum(axis=1) / size
+    # Where the density is zero, no climb begins.
+    agreement = np.nan_to_num(agreement, nan=2.0)
+    near = np.argsort(distance, axis=1, kind="stable")[:, :_NEAREST]
+    most = np.take_along_axis(agreement, near, axis=1).max(axis=1)
+    again = agreement[:, modes.rare[known]].argmax(axis=0)[: n // 4]
+    order = np.argsort(most, kind="stable")
+    rows = np.concatenate([np.arange(n // 4), again, order])
+    return points[rows[np.sort(np.unique(rows, return_index=True)[1])][:n]]
 
 
 @dataclass(frozen=True)
@@ -335,15 +382,19 @@ class ModeSearch:
         while modes.n_climbs < min(wanted, most) and unspent > 0 and not budget.cuts():
             try:
                 # Climbs that are needed in any case go together.
-                n = int(np.clip(wanted - modes.n_climbs, batch, _MOST_AT_ONCE))
-                modes = self._climbed(modes, draw(n, modes), scale, unspent)
+                most_now = batch if modes.several else _MOST_AT_ONCE
+                n = int(np.clip(wanted - modes.n_climbs, batch, most_now))
+                each = _DRAWN_IF_SEVERAL if modes.several else _DRAWN_EACH
+                drawn = draw(int(min(each * n, n + 0.25 * unspent)), modes)
+                starts = promising(self.target, modes, drawn, n)
+                modes = self._climbed(modes, starts, scale, unspent)
             except BudgetSpent:
                 break
             unspent = share - (self.target.n_evaluations - before)
             wanted = max(batch, patience * modes.last)
             if modes.several:
                 # Where there are several, another is likely.
-                wanted = max(_IF_SEVERAL, 2 * wanted)
+                wanted = max(_IF_SEVERAL, 2 * modes.last)
         return modes
 
     def _climbed(self, modes, starts, scale, max_evaluations=np.inf):

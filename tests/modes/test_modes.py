@@ -116,6 +116,23 @@ class TestClimbs:
             assert not ends.settled.any()
             assert add_ends(target, FullGaussian(), Modes(), ends).components == ()
 
+    def test_they_stay_in_the_basin_of_an_exponential_tail(self):
+        """There is next to no curvature, and nothing bounds a quasi-Newton step."""
+        means = 20.0 * np.eye(10)[:3]
+        widths = np.geomspace(0.1, 2.0, 10)
+        scales = np.array([np.roll(widths, 2 * k) for k in range(3)])
+
+        def distances(x):
+            z = (x[:, None] - means) / scales
+            return anp.sqrt(1.0 + anp.sum(z**2, axis=2))
+
+        target = CallableTarget(lambda x: logsumexp(-5.0 * distances(x), axis=1), 10)
+        starts = np.random.default_rng(0).normal(scale=20.0, size=(200, 10))
+        ends = climb_all(target, starts, np.ones(10))
+        same = distances(starts).argmin(axis=1) == distances(ends.points).argmin(axis=1)
+        # With steps of any length .64 do.
+        assert same.mean() > 0.9
+
     def test_a_kink_is_a_mode(self):
         target = CallableTarget(lambda theta: -anp.sum(anp.abs(theta), axis=1), 2)
         starts = np.random.default_rng(0).uniform(-5, 5, (8, 2))
@@ -359,6 +376,21 @@ class TestProbes:
         assert_allclose([mode.mass for mode in result.modes_found], 1 / n, atol=0.01)
         assert all(mode.in_mixture for mode in result.modes_found)
         assert "second mode" not in result.message
+
+    def test_a_mode_that_few_climbs_lead_to_is_found(self):
+        """Far out, wide tails hide the narrow one: one draw in some thousand is its."""
+        dim, scales = 12, np.array([1.0, 1.0, 0.2])
+        means = np.zeros((3, dim))
+        means[1, 0] = means[2, 1] = 20.0
+
+        def log_density(theta):
+            z = (theta[:, None] - means) / scales[:, None]
+            tails = -0.5 * (4 + dim) * anp.log1p(anp.sum(z**2, axis=2) / 4.0)
+            return logsumexp(tails - dim * np.log(scales), axis=1)
+
+        result = boost_posterior(log_density, dim, max_iter=1, random_state=0)
+        assert len(result.modes_found) == 3
+        assert min(mode.n_climbs for mode in result.modes_found) > 1
 
     def test_heavy_tails_are_weighed_like_those_that_are_there(self):
         means = np.array([np.zeros(6), np.full(6, 25.0)])
