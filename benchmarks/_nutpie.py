@@ -67,6 +67,19 @@ def eight_schools(effects, errors):
     return model
 
 
+def funnel(dim):
+    """Neal's funnel, centred."""
+    with pm.Model() as model:
+        v = pm.Normal("v", 0.0, 3.0)
+        pm.Normal("x", 0.0, pm.math.exp(0.5 * v), shape=dim - 1)
+    return model
+
+
+def funnel_columns(flat):
+    """Its first coordinate, then the others."""
+    return np.hstack([flat["v"], flat["x"]])
+
+
 def grouped(task):
     """A `Task` of `groups.py`: coefficients, scales of effects and the effects."""
     n, n_columns = len(task.y), task.X.shape[1]

@@ -236,6 +236,37 @@ def dear_densities():
     save(figure, "dear_densities")
 
 
+def orbit_curves():
+    """KL against seconds: components, orbits, both, and how long nutpie takes."""
+    tables = dict(results("orbit_curves")["tables"])
+    nutpie = {row["target"]: row["CPU s"] for row in tables.pop("nutpie", [])}
+    figure, grid = plt.subplots(2, 2, figsize=(8.4, 6.4))
+    for axes, (name, rows) in zip(grid.flat, tables.items(), strict=True):
+        for kind, color, label in (
+            ("components", VERMILION, "1 to 8 iterations, no orbits"),
+            ("orbits", BLUE, "one Gaussian, orbits of 1 to 128"),
+            ("both", GREEN, "1 to 8 iterations, orbits of 64"),
+        ):
+            mine = [row for row in rows if row["kind"] == kind]
+            seconds, kl = ([row[key] for row in mine] for key in ("CPU s", "KL"))
+            axes.plot(seconds, np.maximum(kl, 1e-3), "o-", color=color, label=label)
+        (default,) = (row for row in rows if row["kind"] == "default")
+        axes.plot(
+            default["CPU s"], default["KL"], "*", ms=13, color="black", label="default"
+        )
+        if name in nutpie:
+            axes.axvline(
+                nutpie[name], ls=":", color=GREY, label="2,000 draws by nutpie"
+            )
+        axes.set(xscale="log", yscale="log", title=name)
+    for axes in grid[1]:
+        axes.set_xlabel("CPU seconds of a fit and 1,000 draws")
+    for axes in grid[:, 0]:
+        axes.set_ylabel("KL (nats)")
+    legend_below(figure, grid.flat, 3)
+    save(figure, "orbit_curves")
+
+
 # --- svi_plus.py: bounds by epoch
 
 METHODS = ["batch", "SVI", "SVI+ M=10", "SVI+ M=50", "SVI+ M=100", "SVI+ M=150"]
@@ -310,7 +341,7 @@ FIGURES = {
     for draw in (
         few_rows, many_rows, rows_in_a_file, held_out_mixtures, topics_perplexity,
         streams,
-        dear_densities, svi_plus_curves, matrix_factorization_curves,
+        dear_densities, orbit_curves, svi_plus_curves, matrix_factorization_curves,
         topics_curves,
     )
 }  # fmt: skip
