@@ -39,6 +39,7 @@ _KNOWN_FUNCTIONS = {
     ("numpy._core.numeric", "_frombuffer"),
     ("skboost._pickles", "_reconstructed"),
     ("skboost._pickles", "check_version"),
+    ("skboost.targets._scale_priors", "ScaleNode"),
 }
 
 
