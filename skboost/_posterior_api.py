@@ -12,6 +12,7 @@ from skboost._starting_points import scale_of_starts, starting_points
 from skboost.boosting import SurrogateBoosting
 from skboost.fitting import (
     BOOSTING_CONSTRAINTS,
+    GOES_ON,
     BoostingResult,
     Checkpoint,
     FitInterrupted,
@@ -22,6 +23,8 @@ from skboost.fitting import (
     boost,
     make_engine,
     make_limits,
+    run_of,
+    seed_of,
     warn_unfinished,
 )
 from skboost.posterior import check_names
@@ -53,6 +56,8 @@ _CONSTRAINTS = {
     "max_evaluations": [Interval(Integral, 1, None, closed="left"), None],
     "callback": [callable, Checkpoint, list, tuple, None],
     "names": ["array-like", None],
+    "start": [BoostingResult, None],
+    "verbose": ["verbose"],
 }
 
 # Until 0.2.0.
@@ -86,6 +91,8 @@ def boost_posterior(
     max_evaluations=None,
     random_state=None,
     n_jobs=None,
+    start=None,
+    verbose=0,
     callback=None,
     warp=None,
     surrogate=None,
@@ -164,6 +171,17 @@ def boost_posterior(
     n_jobs : int, default=None
         Processes over fixed chunks of draws; worth it where one evaluation takes
         milliseconds. The result does not depend on it.
+    start : BoostingResult, default=None
+        A result to go on with: a run of `max_iter` iterations in all, the same as one
+        that had begun with that number. `log_density`, `dim`, `family`, `objective`,
+        `constraints` and `warp` are those of the call before, and so is the seed,
+        whatever `random_state` is; `tol` may be another one. Results that were
+        pickled or loaded hold no run. `max_evaluations` counts those before, too.
+    verbose : int, default=0
+        1 shows the ELBO, the KL that is left, components and evaluations after every
+        iteration, 2 also the step, its gain and its seconds: records at INFO and DEBUG
+        of the logger ``"skboost"``, which go to the standard error then. They are
+        made in any case, so ``logging`` may send them elsewhere.
     callback : callable, Checkpoint or list of these, default=None
         Called with a dict per iteration, as in ``history``; True stops the run. Or a
         `skboost.callbacks.Checkpoint`, which keeps the run on disk. All of a list are
@@ -240,9 +258,9 @@ def boost_posterior(
         "names": names, "temperature": temperature, "failures": failures,
         "random_state": random_state, "x0_scale": x0_scale, "search": search,
     }  # fmt: skip
-    observer = _observer(callback, params)
+    observer = _observer(callback, params, start)
     names = check_names(names, dim)
-    seed = root_seed(random_state)
+    seed = root_seed(random_state) if start is None else seed_of(start)
     constraints = Constraints(constraints, dim, names)
     starts, box = starting_points(x0, constraints, seed)
     probe = _probe(None if x0 is None else starts, constraints)
@@ -266,16 +284,25 @@ def boost_posterior(
     if len(probe):
         warn_of_wrong_gradient(target, probe, 5, constraints.forward)
     limits = make_limits(params, max_evaluations or float("inf"))
-    options = Options(engine, limits, None, warp, calibrate, orbit, names, constraints)
-    try:
-        fit = boost(target, options, observer)
-    except RunInterrupted as error:
-        result = BoostingResult(error.fit, target)
-        raise FitInterrupted(result.message, result) from error.__cause__
+    previous = None if start is None else run_of(start, engine, target, warp)
+    options = Options(
+        engine, limits, previous, GOES_ON, warp, calibrate, orbit, names, constraints,
+        verbose=verbose,
+    )  # fmt: skip
+    fit = _boosted(target, options, observer)
     # A surrogate chooses its draws and its family.
     warn_unfinished(fit, params if surrogate is None else ())
     _warn_of_failures(target, failures)
     return BoostingResult(fit, target)
+
+
+def _boosted(target, options, observer):
+    """The fit; an interruption has the result of the iterations that were done."""
+    try:
+        return boost(target, options, observer)
+    except RunInterrupted as error:
+        result = BoostingResult(error.fit, target)
+        raise FitInterrupted(result.message, result) from error.__cause__
 
 
 def _engine(target, params, starts, seed, box):
@@ -345,7 +372,7 @@ def _with_prior(likelihood, log_prior, temperature, probe):
     return likelihood
 
 
-def _observer(callback, params):
+def _observer(callback, params, start):
     """What hears of the iterations, and keeps the run on disk where it is asked to."""
     several = isinstance(callback, list | tuple)
     given = callback if several else [] if callback is None else [callback]
@@ -361,6 +388,10 @@ def _observer(callback, params):
         raise ValueError(
             f"callback must have at most one Checkpoint; got {len(checkpoints)}. One "
             "file keeps the whole run."
+        )
+    if checkpoints and start is not None:
+        raise ValueError(
+            "start and a Checkpoint both hold the run to go on with. Pass one of them."
         )
     # The density is known by its values.
     keepers = [RunKeeper(one, "boost_posterior", params) for one in checkpoints]

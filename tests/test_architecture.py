@@ -44,7 +44,9 @@ EXTRAS = {
     "numpyro", "onnx", "onnxruntime", "pandas", "pymc", "pytensor", "rich", "xarray",
 }  # fmt: skip
 # Drop-in mixtures take scikit-learn's ``verbose``; one file of theirs writes its lines.
+# Elsewhere it sends records of `logging` to the standard error.
 VERBOSE = {f"mixture/{name}.py" for name in ("_boosted", "_svi", "_messages")}
+VERBOSE |= {"_posterior_api.py", "fitting/_boost.py", "fitting/_progress.py"}
 WRITES = "mixture/_messages.py"
 EXPERIMENTAL = ("sklearn.callback", "sklearn.experimental")
 MAX_BODY_LINES = 45

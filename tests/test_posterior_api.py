@@ -1,5 +1,8 @@
 """``boost_posterior``: from any log density to a result."""
 
+import logging
+import pickle
+
 import autograd.numpy as anp
 import numpy as np
 import pytest
@@ -243,3 +246,70 @@ def test_values_with_gradients_are_those_of_both():
     assert n_together <= sum(calls)
     with pytest.raises(ValueError, match="value_and_gradient"):
         boost_posterior(log_density, 2, gradient=lambda t: -t, value_and_gradient=both)
+
+
+# --- going on, and what is told
+
+
+def banana(theta):
+    return -0.5 * (theta[:, 0] ** 2 / 9 + (theta[:, 1] + 0.1 * theta[:, 0] ** 2) ** 2)
+
+
+@pytest.mark.parametrize("warp", [None, pytest.param("auto", marks=pytest.mark.slow)])
+def test_a_result_goes_on_as_one_long_run(warp):
+    settings = {"tol": 0.0, "warp": warp}
+    short = boost(banana, max_iter=2, **settings)
+    whole = boost(banana, max_iter=3, **settings)
+    longer = boost(banana, max_iter=3, start=short, random_state=5, **settings)
+    # What judged the first counts, too.
+    assert longer.n_evaluations > whole.n_evaluations
+    theta = whole.posterior.sample(50, random_state=0)
+    assert_allclose(
+        longer.posterior.log_density(theta), whole.posterior.log_density(theta)
+    )
+    assert longer.elbo == whole.elbo and longer.message == whole.message
+
+
+def test_a_result_that_converged_goes_on_to_a_smaller_tol():
+    first = boost(banana, tol=0.1)
+    again = boost(banana, start=first, tol=0.1)
+    assert first.converged and again.n_iter == first.n_iter
+    longer = boost(banana, start=first, tol=1e-4, max_iter=first.n_iter + 1)
+    assert longer.n_iter == first.n_iter + 1 and longer.elbo > first.elbo
+
+
+def test_a_result_goes_on_with_the_same_density_only(tmp_path):
+    first = boost(banana, max_iter=1)
+    for settings, words in (
+        ({"family": "gaussian-diag"}, "the same family: it was"),
+        ({"warp": "auto"}, "the same choice of a warp"),
+        ({"callback": Checkpoint(tmp_path / "fit")}, "Pass one of them"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            boost(banana, start=first, **settings)
+    with pytest.raises(ValueError, match="start goes on with the same data"):
+        boost(lambda theta: 2.0 * banana(theta), start=first)
+    with pytest.raises(ValueError, match="number of free coordinates: it was 2"):
+        boost(two_modes, 1, start=first)
+    first.save(tmp_path / "result.npz")
+    loaded = BoostingResult.load(tmp_path / "result.npz")
+    for gone in (loaded, pickle.loads(pickle.dumps(first))):
+        with pytest.raises(ValueError, match="whose run is in memory"):
+            boost(banana, start=gone)
+
+
+def test_progress_is_logged_and_shown_where_it_is_asked_for(caplog, capsys):
+    with caplog.at_level(logging.INFO, logger="skboost"):
+        result = boost(banana, max_iter=2, tol=0.0)
+    first, second, end = (record.getMessage() for record in caplog.records)
+    assert first.startswith("Iteration 1: ELBO") and second.startswith("Iteration 2:")
+    assert "nats of KL left, " in second and " evaluations." in second
+    assert result.message.startswith(end)
+    assert capsys.readouterr().err == ""
+    logger = logging.getLogger("skboost")
+    for verbose in (1, 2):
+        boost(banana, max_iter=2, tol=0.0, verbose=verbose)
+        told = capsys.readouterr().err.splitlines()
+        assert len(told) == 2 * verbose + 1
+        assert told[0] == first and ("gain" in told[1]) == (verbose == 2)
+    assert logger.level == logging.NOTSET and not logger.handlers

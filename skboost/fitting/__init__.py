@@ -34,6 +34,12 @@ from skboost.fitting._natural_gradients import (
     SVIEstimator,
     check_same_model,
 )
-from skboost.fitting._result import BoostingResult, FitInterrupted
+from skboost.fitting._result import (
+    GOES_ON,
+    BoostingResult,
+    FitInterrupted,
+    run_of,
+    seed_of,
+)
 from skboost.fitting._run import Prepared, Run
 from skboost.fitting._stopping import Limits, why_stop

@@ -8,7 +8,8 @@ from skboost._budget import BudgetSpent, End
 from skboost._parallel import single_threaded
 from skboost.fitting._fit import Fit, history_record
 from skboost.fitting._prepare import prepared
-from skboost.fitting._run import Run, check_goes_on
+from skboost.fitting._progress import log_end, log_iteration, shown
+from skboost.fitting._run import WARM_START, Run, check_goes_on, of_checkpoint
 from skboost.fitting._stopping import Limits, why_stop
 from skboost.posterior import as_posterior
 
@@ -18,13 +19,15 @@ class Options:
     """What a user asks of a fit, beside its target.
 
     `engine` has ``init``, ``step`` and ``last_look``; `previous` is the `Run` to go on
-    with. `warp`, `calibrate` and `orbit` have the values of these parameters.
+    with, and `goes_on` what asks for that, for messages. `warp`, `calibrate`, `orbit`
+    and `verbose` have the values of these parameters.
     ``posterior(mixture, names, constraints)`` makes what users meet of a mixture.
     """
 
     engine: object
     limits: Limits
     previous: object = None
+    goes_on: tuple = WARM_START
     warp: str | None = None
     calibrate: str | None = None
     orbit: str | int | None = None
@@ -32,6 +35,7 @@ class Options:
     constraints: object = None
     posterior: object = as_posterior
     clock: object = perf_counter
+    verbose: int = 0
 
 
 # --- who hears of a run while it goes on: functions, or callbacks of estimators
@@ -150,13 +154,15 @@ def boost(target, options, observer=_SILENT):
     """
     budget = options.limits.budget(target, options.clock)
     run = begun = None
-    with single_threaded(), target.ledger.within(budget):
+    within = target.ledger.within(budget)
+    with single_threaded(), within, shown(options.verbose):
         try:
             run = begun = options.previous or observer.resumed(options.engine, target)
             problem = prepared(target, options, begun)
             if begun is not None:
-                keeper = None if begun is options.previous else observer.keeper
-                check_goes_on(problem, begun, keeper)
+                resumed = begun is not options.previous
+                by = of_checkpoint(observer.keeper) if resumed else options.goes_on
+                check_goes_on(problem, begun, *by)
             with observer.watching():
                 for run in iterations(problem, options.limits, budget, begun, observer):
                     observer.keep(run)
@@ -182,6 +188,7 @@ def iterations(problem, limits, budget, run, observer):
             if end is not None and end.converged and not end.final:
                 run = run.after_look(*engine.last_look(target, run.state))
             if run.end is not None:
+                log_end(run)
                 yield run
                 return
         observer.begin()
@@ -197,6 +204,7 @@ def iterations(problem, limits, budget, run, observer):
             yield run.given_up(*error.args)
             return
         run = (run or Run(prepared=report)).longer(*found)
+        log_iteration(run, target)
         yield run
         if observer.end(problem, run):
             yield replace(run, end=End("callback", "Stopped by a callback."))

@@ -92,8 +92,8 @@ class Fit:
     converged : bool
         Whether the stopping rule ended the run, and probes do not say that modes are
         missing.
-    allowed_kl : float
-        Nats that ``tol="auto"`` lets remain; zero for another `tol`.
+    allowed_kl, tol : float
+        Nats that ``tol="auto"`` lets remain, zero for another `tol`; and that one.
     warp : WarpReport or None
         What became of the warp that was asked for.
     """
@@ -103,6 +103,7 @@ class Fit:
         self.seed = problem.engine.settings.seed
         self.history = [history_record(info) for info in run.history]
         self.allowed_kl = problem.engine.settings.allowed_kl or 0.0
+        self.tol = problem.engine.settings.tol
         self.warp = run.prepared
         self._problem, self._options = problem, options
         self._budget = Budget() if budget is None else budget

@@ -212,6 +212,38 @@ def _report(values):
     return Report(**held)
 
 
+# What asks for a run to go on, and what to do where it can not, for messages.
+GOES_ON = "start", "Pass start=None."
+_SAME = "objective", "family", "number of free coordinates", "choice of a warp"
+
+
+def seed_of(start):
+    """The seed of the run that a result holds, with which another goes on."""
+    if getattr(start._fit, "run", None) is None:
+        raise ValueError(
+            "start must be a result whose run is in memory: pickles and files hold "
+            "posteriors alone. A skboost.callbacks.Checkpoint keeps the run on disk."
+        )
+    return start._fit.seed
+
+
+def run_of(start, engine, target, warp):
+    """The run of a result, to go on with; its evaluations are counted on."""
+    before, settings = start._fit, engine.settings
+    then = *before.kind, before.mixture.dim, before.warp is not None
+    now = *engine.kind, target.dim, warp is not None
+    for what, old, new in zip(_SAME, then, now, strict=True):
+        if old != new:
+            raise ValueError(
+                f"start goes on with the same {what}: it was {old}, and is {new} now. "
+                f"{GOES_ON[1]}"
+            )
+    target.ledger.restore(*start._target.ledger.record())
+    if (before.tol, before.allowed_kl) == (settings.tol, settings.allowed_kl or 0.0):
+        return before.run
+    return before.run.reopened()
+
+
 class FitInterrupted(KeyboardInterrupt):
     """`boost_posterior` was interrupted after at least one iteration.
 

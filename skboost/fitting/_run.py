@@ -74,6 +74,13 @@ class Run:
             return replace(self, modes=modes)
         return replace(self, state=reopened, end=None, modes=None)
 
+    def reopened(self):
+        """This run as it goes on under another `tol`: the one before ends it no
+        longer."""
+        last = replace(self.history[-1], little_remains="", within_tol=False)
+        history = (*self.history[:-1], last)
+        return replace(self, history=history, end=None, modes=None)
+
     def interrupted(self):
         """This run as KeyboardInterrupt leaves it, after its last whole iteration."""
         message = f"Interrupted after iteration {self.n_iter}."
@@ -91,16 +98,22 @@ def agree(recorded, now):
     return np.allclose(recorded, now, rtol=1e-8, atol=1e-8, equal_nan=True)
 
 
-def check_goes_on(problem, run, keeper=None):
-    """Refuse to go on, from a file where there is a keeper, with another density."""
+# What asks for a run to go on, and what to do where it can not, for messages.
+WARM_START = "warm_start=True", "Set warm_start=False."
+
+
+def of_checkpoint(keeper):
+    """The same of a run that goes on from a file."""
+    return f"The checkpoint {keeper.path!r}", ADVICE
+
+
+def check_goes_on(problem, run, what, advice):
+    """Refuse to go on with another density."""
     try:
         recorded, now = problem.recomputed(run.state)
     except (ValueError, IndexError, KeyError):
         recorded, now = np.zeros(1), np.full(1, np.nan)
     if not agree(recorded, now):
-        what, advice = "warm_start=True", "Set warm_start=False."
-        if keeper is not None:
-            what, advice = f"The checkpoint {keeper.path!r}", ADVICE
         before, after = np.ravel(recorded)[0], np.ravel(now)[0]
         raise ValueError(
             f"{what} goes on with the same data and the same model; a log joint "
