@@ -259,6 +259,7 @@ def orbit_curves():
                 nutpie[name], ls=":", color=GREY, label="2,000 draws by nutpie"
             )
         axes.set(xscale="log", yscale="log", title=name)
+        axes.xaxis.set_minor_formatter(NullFormatter())
     for axes in grid[1]:
         axes.set_xlabel("CPU seconds of a fit and 1,000 draws")
     for axes in grid[:, 0]:

@@ -205,9 +205,20 @@ def _scale_posterior(estimator):
     prior, scale = model.scale_prior
     n = estimator.posterior_.dim - len(model.layout.further)
     # Draws of the coefficients from which the posterior of the factor is computed.
-    theta = estimator.posterior_.sample(2048, 0)[:, :n]
-    log_mass = prior.log_posterior(theta, np.resize(scale, n))
-    return np.exp(prior.log_s), np.exp(log_mass).mean(axis=0)
+    theta, masses = weighted_draws(estimator.posterior_, 2048)
+    log_mass = prior.log_posterior(theta[:, :n], np.resize(scale, n))
+    return np.exp(prior.log_s), masses @ np.exp(log_mass)
+
+
+def weighted_draws(posterior, n):
+    """Some `n` draws (m, dim), the same at every call, and their masses (m,).
+
+    Under orbits all images of draws that are known, with their shares: new ones would
+    cost an evaluation for each image of each.
+    """
+    if posterior._mixture.orbiting:
+        return posterior._mixture.weighted_images()
+    return posterior.sample(n, 0), np.full(n, 1.0 / n)
 
 
 # --- for the faces: rows in, draws and intervals out

@@ -3,7 +3,7 @@
 import numpy as np
 
 from skboost._math import weighted_quantiles
-from skboost.linear_model._methods import tails_of
+from skboost.linear_model._methods import tails_of, weighted_draws
 from skboost.posterior import summary_table
 
 # Draws that contrasts of classes are quantiles of, and how many numbers they may hold.
@@ -31,7 +31,8 @@ def contrast_table(posterior, layout, classes, reference, level, increment):
             f"{reference!r}."
         )
     factor = _factors(layout, increment)
-    draws, masses = _weighted_draws(posterior)
+    n = int(np.clip(_MOST_NUMBERS // posterior.dim, 256, _N_DRAWS))
+    draws, masses = weighted_draws(posterior, n)
     draws = draws.reshape(len(draws), layout.n_outputs, -1)
     other = classes != reference
     contrasts = (draws[:, other] - draws[:, ~other]).reshape(len(draws), -1)
@@ -43,19 +44,6 @@ def contrast_table(posterior, layout, classes, reference, level, increment):
     ]
     factor = np.tile(factor, other.sum())
     return _table("odds_ratio", factor * logs, masses @ (contrasts > 0), names)
-
-
-def _weighted_draws(posterior):
-    """Draws of coefficients, (n, dim), and their masses (n,).
-
-    Under orbits all images of draws that are known, whose densities are known, too: new
-    ones would cost an evaluation for each image of each.
-    """
-    mixture = posterior._mixture
-    if mixture.orbiting:
-        return mixture.weighted_images()
-    n = int(np.clip(_MOST_NUMBERS // posterior.dim, 256, _N_DRAWS))
-    return posterior.sample(n, 0), np.full(n, 1.0 / n)
 
 
 def _factors(layout, increment):
