@@ -89,30 +89,28 @@ def shrink_to_support(target, component, base_draws):
 # --- one component
 
 
-def first_component(target, family, starts, settings):
-    """The best single member of the family's variants."""
-    fit = partial(_member, target, starts, settings)
+def first_component(target, family, starts, settings, tol=1e-10):
+    """The best single member of the family's variants; see `natural_gaussian`."""
+    fit = partial(_member, target, starts, settings, tol)
     # Sobol' points are the same for all variants, so their values compare.
     return max(map(fit, family.variants()), key=itemgetter(0))[1]
 
 
-def _member(target, starts, settings, family):
+def _member(target, starts, settings, tol, family):
     """ELBO on its draws, and one variant's best member."""
-    # A factor grows on a diagonal Gaussian.
-    first = DiagonalGaussian() if family.low_rank else family
-    n_draws, seed = enough_draws(family, target.dim, settings), settings.seed
-    base = first.matched_draws(n_draws, target.dim, generator(seed, 0, BASE))
-    curvature = _expected_curvature(target, family)
+    curvature, candidates = _expected_curvature(target, family), None
     if curvature is not None:
-        moments = natural_gaussian(
-            curvature, target.dim, target.ledger.budget, start=target.first_guess
-        )
+        parts = target.dim, target.ledger.budget, tol, target.first_guess
+        moments = natural_gaussian(curvature, *parts)
         candidates = [Component(family, _projected(family, *moments))]
         if family.exact_expectations and family.full_covariance:
             # The optimum itself: a full Gaussian has no other variants.
             return np.nan, candidates[0]
-    else:
-        candidates = _candidates(target, first, starts, base)
+    # A factor grows on a diagonal Gaussian.
+    first = DiagonalGaussian() if family.low_rank else family
+    n_draws, seed = enough_draws(family, target.dim, settings), settings.seed
+    base = first.matched_draws(n_draws, target.dim, generator(seed, 0, BASE))
+    candidates = candidates or _candidates(target, first, starts, base)
     problems = [SingleELBO(target, c, base, settings.exact) for c in candidates]
     budget = target.ledger.budget
     x, problem = _best_of_short_searches(problems, budget, settings)

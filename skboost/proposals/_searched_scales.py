@@ -14,17 +14,14 @@ from skboost._math import log_sum_exp
 from skboost._random import BASE, generator
 from skboost.approximation import Mixture
 from skboost.expectation_propagation import scale_nodes
-from skboost.families import Component
 from skboost.modes import climb_all
 from skboost.objectives import SingleELBO
 from skboost.proposals._first import enough_draws, first_component
-from skboost.proposals._gaussian import natural_gaussian
 from skboost.proposals._propagated import EvidenceProposer, heaviest
 from skboost.targets import ScaleNode
 
-# Relative change of the ELBO at which a component is good enough; two that are nearer
-# than this are the same, nats.
-_TOL, _SAME = 1e-4, 0.5
+# Two components that are nearer than this are the same, nats.
+_SAME = 0.5
 # Nats below the highest down to which a scale matters, and the probability of a
 # component below which it is left out.
 _DROP, _LIGHTEST = 7.0, 1e-3
@@ -78,11 +75,11 @@ class _Searches:
         """Where nothing is known."""
         return _Found(*np.full((2, n), None), np.full(n, -np.inf))
 
-    def fitted(self, log_s, near, tol=None):
+    def fitted(self, log_s, near, tol=1e-4):
         """`_Found` at values of ln s; where nothing is near, each from the last."""
         found, height, last = np.full((2, len(log_s)), None), np.empty(len(log_s)), None
         for k, (value, starts) in enumerate(zip(log_s, near.starts, strict=True)):
-            mixture, height[k] = self._mixture(value, starts or last or (None,))
+            mixture, height[k] = self._mixture(value, starts or last or (None,), tol)
             found[0, k], found[1, k] = mixture, mixture.components
             last = mixture.components
         if near.starts[0] is None:
@@ -103,50 +100,46 @@ class _Searches:
         (first,) = mixtures[k].components
         target, width = self._at(log_s[k]), first.scale()
         mode = climb_all(target, first.location()[None], width).points[0]
-        found, _ = self._component(target, (mode, 0.1 * width))
+        found, _ = self._component(target, (mode, 0.1 * width), 1e-2)
         return () if _distance(first, found) < _SAME else (found,)
 
     def _at(self, log_s):
         return self.target.at_common_scale(np.exp(log_s))
 
-    def _mixture(self, log_s, starts):
+    def _mixture(self, log_s, starts, tol):
         """The components that starts lead to, and the logarithm of their evidence."""
         target, components, logs = self._at(log_s), [], []
         for start in starts:
-            if start is not None:
-                start = start.location(), start
-            found, elbo = self._component(target, start)
+            found, elbo = self._component(target, start and _place(start), tol)
             if all(_distance(one, found) > _SAME for one in components):
                 components.append(found)
                 logs.append(elbo)
         total = log_sum_exp(np.array([logs]))[0]
         return Mixture(tuple(components), np.exp(np.array(logs) - total)), total
 
-    def _component(self, target, start):
-        """The best component of a target, and its ELBO.
+    def _component(self, target, start, tol):
+        """The best component of a target from a place, and its ELBO.
 
-        It is searched from a mean and standard deviations, or another component.
+        It is good enough where the ELBO changes by `tol` hundredths of its size.
         """
         family, starts = self.proposer.family, self.proposer.starts
         if start is not None:
-            mean, near = start
-            width = near if isinstance(near, np.ndarray) else 0.1 * near.scale()
-            starts, target.first_guess = mean[None], (mean, width)
+            starts, target.first_guess = start[0][None], start
         exact = target.exact_gaussian and family.exact_expectations
         settings = replace(self.settings, exact=exact)
-        if exact and family.full_covariance and target.knows_curvature:
-            if start is not None and width is not near:
-                target.first_guess = mean, near.structure()[2]
-            parts = target.expected_curvature, target.dim, target.ledger.budget
-            found = natural_gaussian(*parts, _TOL, target.first_guess)
-            component = Component(family, family.from_moments(*found))
-        else:
-            component = first_component(target, family, starts, settings)
+        component = first_component(target, family, starts, settings, 1e-2 * tol)
         base = None
         if not exact:
             n = enough_draws(component.family, target.dim, settings)
             base = component.matched_draws(n, generator(settings.seed, 0, BASE))
         return component, SingleELBO(target, component, base, exact).elbo(component)
+
+
+def _place(component):
+    """Mean of a component and a root of its covariance, or something narrow."""
+    full = component.family.full_covariance and component.family.exact_expectations
+    width = component.structure()[2] if full else 0.1 * component.scale()
+    return component.location(), width
 
 
 def _distance(a, b):
