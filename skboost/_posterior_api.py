@@ -57,7 +57,6 @@ _CONSTRAINTS = {
     "callback": [callable, Checkpoint, list, tuple, None],
     "names": ["array-like", None],
     "start": [BoostingResult, None],
-    "verbose": ["verbose"],
 }
 
 # Until 0.2.0.

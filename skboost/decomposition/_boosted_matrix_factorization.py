@@ -98,6 +98,8 @@ class BoostedMatrixFactorization(BayesianFactorization, BoostedEstimator):
         is True.
     n_jobs : int, default=None
         Threads over runs and over draws.
+    verbose : int, default=0
+        1 shows every iteration, 2 in detail, on the standard error.
 
     Attributes
     ----------
@@ -203,6 +205,7 @@ class BoostedMatrixFactorization(BayesianFactorization, BoostedEstimator):
         warm_start=False,
         random_state=None,
         n_jobs=None,
+        verbose=0,
     ):
         self.n_components = n_components
         self.noise_scale = noise_scale
@@ -222,6 +225,7 @@ class BoostedMatrixFactorization(BayesianFactorization, BoostedEstimator):
         self.warm_start = warm_start
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     # --- fit
 

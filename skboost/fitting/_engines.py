@@ -63,6 +63,7 @@ BOOSTING_CONSTRAINTS = {
     "warm_start": ["boolean"],
     "random_state": ["random_state"],
     "n_jobs": [Integral, None],
+    "verbose": ["verbose"],
 }
 
 

@@ -141,6 +141,7 @@ class BoostedEstimator(FittingEstimator):
             names=names,
             constraints=constraints,
             posterior=posterior,
+            verbose=params["verbose"],
         )
 
         def set_of(fit):

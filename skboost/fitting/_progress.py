@@ -11,13 +11,14 @@ def log_iteration(run, target):
     info = run.history[-1]
     _LOGGER.info(
         "Iteration %d: ELBO %.6g (standard error %.1g), %.2g nats of KL left, "
-        "%d component%s, %d evaluations.",
+        "%d component%s%s.",
         info.iteration,
         *info.elbo,
         info.remaining.value,
         info.n_components,
         "s" if info.n_components > 1 else "",
-        target.n_evaluations,
+        # Only functions of users are counted.
+        f", {target.n_evaluations} evaluations" if target.ledger.counts else "",
     )
     _LOGGER.debug(
         "Iteration %d: %s, weight %.2g, gain %.2g (standard error %.1g), k-hat %.2g, "

@@ -36,7 +36,7 @@ HIERARCHICAL_CONSTRAINTS = {
     name: SCALED_CONSTRAINTS[name]
     for name in (
         "fit_intercept", "intercept_scale", "max_iter", "tol", "max_time",
-        "random_state", "n_jobs",
+        "random_state", "n_jobs", "verbose",
     )
 } | {
     # No prior by column.
@@ -82,6 +82,7 @@ class HierarchicalEstimator(BoostedEstimator):
         max_time=None,
         random_state=None,
         n_jobs=None,
+        verbose=0,
     ):
         self.groups = groups
         self.slopes = slopes
@@ -97,6 +98,7 @@ class HierarchicalEstimator(BoostedEstimator):
         self.max_time = max_time
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def _learn(self, model, rows, given):
         """Boost the posterior of grouped rows, and draw the effects of groups."""

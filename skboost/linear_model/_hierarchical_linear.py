@@ -61,7 +61,7 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
     handle_unknown : {"population", "error"}, default="population"
         What predictions do with a group that `fit` has not seen: integrate over the
         distribution of groups, or raise an error.
-    max_iter, tol, max_time, random_state, n_jobs
+    max_iter, tol, max_time, random_state, n_jobs, verbose
         As in `BoostedBayesianLogisticRegression`, with the same defaults; `n_jobs` are
         threads over starts.
 
@@ -158,6 +158,7 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
         max_time=None,
         random_state=None,
         n_jobs=None,
+        verbose=0,
     ):
         self.groups = groups
         self.slopes = slopes
@@ -174,6 +175,7 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
         self.max_time = max_time
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None):

@@ -62,7 +62,7 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
         Prior of the dispersion under ``"negative_binomial"``, as in
         `BoostedBayesianPoissonRegression`; rows are those of a group.
     groups, slopes, nested, prior, fit_intercept, intercept_scale, handle_unknown, \
-    max_iter, tol, max_time, random_state, n_jobs
+    max_iter, tol, max_time, random_state, n_jobs, verbose
         As in `BoostedHierarchicalLinearRegression`, with the same defaults.
 
     Attributes
@@ -154,6 +154,7 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
         max_time=None,
         random_state=None,
         n_jobs=None,
+        verbose=0,
     ):
         self.likelihood = likelihood
         self.groups = groups
@@ -171,6 +172,7 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
         self.max_time = max_time
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None, offset=None, exposure=None):

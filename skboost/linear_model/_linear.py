@@ -122,9 +122,9 @@ class BoostedBayesianLinearRegression(BayesianRegressor, BoostedEstimator):
         `NoiseScalePrior(weight, scale)` of `skboost.priors`. ``"auto"`` is a tenth
         of a row whose residual is a hundredth of the standard deviation of `y`, which
         bounds the scale from below where a fit is perfect.
-    temperature, max_iter, tol, max_time, warm_start, random_state, n_jobs, family, \
-    objective, step_size, corrective, search, refine, stopping, max_components, \
-    n_draws, calibrate, orbit
+    temperature, max_iter, tol, max_time, warm_start, random_state, n_jobs, verbose, \
+    family, objective, step_size, corrective, search, refine, stopping, \
+    max_components, n_draws, calibrate, orbit
         As in `BoostedBayesianLogisticRegression`, with the same defaults.
 
     Attributes
@@ -198,6 +198,7 @@ class BoostedBayesianLinearRegression(BayesianRegressor, BoostedEstimator):
         warm_start=False,
         random_state=None,
         n_jobs=None,
+        verbose=0,
         family="gaussian",
         objective="kl",
         step_size="line-search",
@@ -225,6 +226,7 @@ class BoostedBayesianLinearRegression(BayesianRegressor, BoostedEstimator):
         self.warm_start = warm_start
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
         self.family = family
         self.objective = objective
         self.step_size = step_size

@@ -88,21 +88,22 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         Boosting iterations in total, the first component included.
     tol : float or "auto", default="auto"
         In nats. A component that gains less than a tenth of it is refused. ``"auto"``
-        is 0.01, and also stops as soon as no more remains, with orbits, than a
-        Gaussian fitted to 1,000 exact draws would leave, or where the log posterior is
-        concave and the next component is expected to gain less than a tenth of that; a
-        number goes on until it is gained no more, or no more remains with orbits.
+        is 0.01, and also stops once no more remains, with orbits, than a Gaussian
+        fitted to 1,000 exact draws would leave, or where the log posterior is concave
+        and the next component likely gains less than a tenth of that; a number goes on
+        until it is gained no more, or no more remains with orbits.
     max_time : float, default=None
         Seconds. They bind within an iteration: the one under way is given up, and what
         is reported was computed before. The first one is cut short where it must be.
     warm_start : bool, default=False
-        Go on with the last run up to `max_iter` iterations in total, on the same
-        data; the result is that of one long run. A pickle can go on only where this
-        is True.
+        Go on with the last run up to `max_iter` iterations in total, on the same data,
+        as one long run would have. A pickle can go on only where this is True.
     random_state : int, RandomState instance or None, default=None
         Seed of every draw. The same seed gives the same fit for every `n_jobs`.
     n_jobs : int, default=None
         Threads over blocks of rows and over starts.
+    verbose : int, default=0
+        1 shows every iteration, 2 in detail, on the standard error, by `logging`.
     family : str or VariationalFamily, default="gaussian"
         Family of the mixture's components, and their covariance: ``"gaussian"`` (full
         up to 300 parameters, low rank above), ``"gaussian-full"``, ``"gaussian-diag"``,
@@ -133,8 +134,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         next one is usually half as large. Of the duality gap: stops when gap + 2
         standard errors <= `tol`, unless the candidate's own gap is clearly negative.
     max_components : int, default=None
-        Bound on the size of the mixture; the lightest components beyond it are
-        dropped.
+        Bound on the mixture's size; the lightest components beyond it are dropped.
     n_draws : int, default=512
         Monte Carlo draws kept per component. Where their noise hides what iterations
         gain, a run goes on with twice as many, and once more with twice as many.
@@ -203,9 +203,8 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         "pairwise", "split" or "rejected"), gamma, curvature, number of components,
         estimates, seconds.
     n_features_in_ : int
-        Number of features.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of features, where `X` has them.
+        Where `X` has names of features.
 
     See Also
     --------
@@ -223,10 +222,9 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
 
     References
     ----------
-    Locatello, Dresdner, Khanna, Valera, Rätsch: Boosting Black Box Variational
-    Inference, 2018 (Algorithm 1). Dresdner, Shekhar, Pedregosa, Locatello, Rätsch:
-    Boosting Variational Inference With Locally Adaptive Step-Sizes, 2021
-    (Algorithms 1, 2).
+    Locatello et al.: Boosting Black Box Variational Inference, 2018 (Algorithm 1).
+    Dresdner et al.: Boosting Variational Inference With Locally Adaptive Step-Sizes,
+    2021 (Algorithms 1, 2).
 
     Examples
     --------
@@ -265,6 +263,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         warm_start=False,
         random_state=None,
         n_jobs=None,
+        verbose=0,
         family="gaussian",
         objective="kl",
         step_size="line-search",
@@ -289,6 +288,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         self.warm_start = warm_start
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
         self.family = family
         self.objective = objective
         self.step_size = step_size

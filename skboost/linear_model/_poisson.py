@@ -116,9 +116,9 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedEstimator)
         `DispersionPrior(median, sd)` of `skboost.priors`, under which its logarithm is
         normal. ``"auto"`` is ``DispersionPrior(median=0.25, sd=2.0)``: rates of equal
         rows vary, with prior probability .9, by 10 to 260 %.
-    temperature, max_iter, tol, max_time, warm_start, random_state, n_jobs, family, \
-    objective, step_size, corrective, search, refine, stopping, max_components, \
-    n_draws, calibrate, orbit
+    temperature, max_iter, tol, max_time, warm_start, random_state, n_jobs, verbose, \
+    family, objective, step_size, corrective, search, refine, stopping, \
+    max_components, n_draws, calibrate, orbit
         As in `BoostedBayesianLogisticRegression`, with the same defaults.
 
     Attributes
@@ -194,6 +194,7 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedEstimator)
         warm_start=False,
         random_state=None,
         n_jobs=None,
+        verbose=0,
         family="gaussian",
         objective="kl",
         step_size="line-search",
@@ -219,6 +220,7 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedEstimator)
         self.warm_start = warm_start
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
         self.family = family
         self.objective = objective
         self.step_size = step_size

@@ -316,7 +316,8 @@ class BoostedGaussianMixture(BayesianMixture, BoostedEstimator):
                 check_gibbs(self, target.model, target.rows, weight)
             if goes_on:
                 check_same_settings(self._model_.settings, target.model.settings)
-            params = self.get_params(deep=False)
+            # Lines of its own are those of scikit-learn's mixtures.
+            params = self.get_params(deep=False) | {"verbose": 0}
             if explained and self.max_time is not None:
                 left = self.max_time - (perf_counter() - began)
                 params["max_time"] = max(left, _LEAST_TIME)

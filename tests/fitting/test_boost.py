@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from skboost import BoostedBayesianLogisticRegression
 from skboost.approximation import Mixture
 from skboost.calibration import Calibration
 from skboost.fitting import Observer, RunInterrupted, _correct, _prepare
@@ -159,3 +160,12 @@ class TestCorrections:
         assert "improper" in fit.corrected.calibration.reason
         assert "improper" in fit.corrected.orbiting.reason
         assert banana.boost(1, improper).corrected.orbiting is None
+
+
+def test_estimators_show_their_progress(capsys):
+    X = np.random.default_rng(0).standard_normal((30, 2))
+    model = BoostedBayesianLogisticRegression(max_iter=2, tol=0.0, verbose=1)
+    model.fit(X, X[:, 0] > 0)
+    told = capsys.readouterr().err.splitlines()
+    assert len(told) == model.n_iter_ + 1 and told[-1] in model.message_
+    assert f"{model.elbo_path_[0]:.6g}" in told[0]
