@@ -87,9 +87,13 @@ def test_stratified_draws_are_unbiased(mixture, rng):
     assert np.all(np.abs(row_weights @ theta - mixture.mean()) < 4 * se)
 
 
-def test_every_stratum_has_a_few_draws_and_an_empty_one_none(normal_mixture, rng):
-    mixture = normal_mixture([0, 5, 9], [1, 1, 1], [1 - 1e-6, 1e-6, 0.0])
-    _, row_weights, source = mixture.stratified_draws(100, rng)
+@pytest.mark.parametrize("at_once", [False, True])
+def test_every_stratum_has_a_few_draws_and_an_empty_one_none(
+    normal_mixture, rng, at_once
+):
+    mixture = normal_mixture([0, 50, 90], [1, 1, 1], [1 - 1e-6, 1e-6, 0.0])
+    theta, row_weights, source = mixture.stratified_draws(100, rng, at_once)
+    np.testing.assert_array_equal(theta[:, 0] > 25.0, source == 1)
     np.testing.assert_array_equal(np.bincount(source, minlength=3), [100, 8, 0])
     assert row_weights.sum() == pytest.approx(1.0)
 
