@@ -11,6 +11,7 @@ from skboost.decomposition import (
 from skboost.linear_model import (
     BoostedBayesianLinearRegression,
     BoostedBayesianLogisticRegression,
+    BoostedBayesianOrdinalRegression,
     BoostedBayesianPoissonRegression,
     BoostedHierarchicalLinearRegression,
     BoostedHierarchicalLogisticRegression,
@@ -25,6 +26,7 @@ from skboost.posterior import MixturePosterior
 __all__ = [
     "BoostedBayesianLinearRegression",
     "BoostedBayesianLogisticRegression",
+    "BoostedBayesianOrdinalRegression",
     "BoostedBayesianPoissonRegression",
     "BoostedGaussianMixture",
     "BoostedHierarchicalLinearRegression",

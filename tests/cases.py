@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, clone
 from skboost import (
     BoostedBayesianLinearRegression,
     BoostedBayesianLogisticRegression,
+    BoostedBayesianOrdinalRegression,
     BoostedBayesianPoissonRegression,
     BoostedGaussianMixture,
     BoostedHierarchicalLinearRegression,
@@ -146,6 +147,11 @@ ONLINE = {
 }
 LINEAR = FLAT | HIERARCHICAL | ONLINE
 OTHERS = {
+    "ordered classes": Case(
+        BoostedBayesianOrdinalRegression(prior_scale=1.0, orbit=None, **GLM),
+        X,
+        _Y["classes"],
+    ),
     "mixture": Case(
         BoostedGaussianMixture(
             2, covariance_type="diag", n_draws=16, n_restarts=1, **STEPS, **FEW

@@ -7,6 +7,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 from skboost import (
     BoostedBayesianLinearRegression,
     BoostedBayesianLogisticRegression,
+    BoostedBayesianOrdinalRegression,
     BoostedBayesianPoissonRegression,
     BoostedGaussianMixture,
     BoostedHierarchicalLinearRegression,
@@ -60,6 +61,7 @@ QUICK = [
 SLOW = [
     BoostedBayesianLogisticRegression(),
     BoostedBayesianLinearRegression(),
+    BoostedBayesianOrdinalRegression(max_iter=2),
     BoostedBayesianPoissonRegression(),
     BoostedBayesianPoissonRegression(likelihood="negative_binomial", max_iter=2),
     BoostedHierarchicalLinearRegression(),

@@ -22,7 +22,9 @@ from .conftest import Hook, interrupted
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 # These go the way of another through a fit.
-LIKE_OTHERS = "normal", "poisson", "groups, normal", "groups, classes"
+LIKE_OTHERS = (
+    "ordered classes", "normal", "poisson", "groups, normal", "groups, classes",
+)  # fmt: skip
 every = each(KINDS, slow=LIKE_OTHERS)
 with_stages = each(
     {k: v for k, v in KINDS.items() if k not in HIERARCHICAL}, slow=LIKE_OTHERS

@@ -13,11 +13,13 @@ from skboost.linear_model._linear import BoostedBayesianLinearRegression
 from skboost.linear_model._logistic import BoostedBayesianLogisticRegression
 from skboost.linear_model._online_linear import OnlineBayesianLinearRegression
 from skboost.linear_model._online_logistic import OnlineBayesianLogisticRegression
+from skboost.linear_model._ordinal import BoostedBayesianOrdinalRegression
 from skboost.linear_model._poisson import BoostedBayesianPoissonRegression
 
 __all__ = [
     "BoostedBayesianLinearRegression",
     "BoostedBayesianLogisticRegression",
+    "BoostedBayesianOrdinalRegression",
     "BoostedBayesianPoissonRegression",
     "BoostedHierarchicalLinearRegression",
     "BoostedHierarchicalLogisticRegression",

@@ -18,6 +18,7 @@ from skboost.serving._plain import (
     LaplacePart,
     LinearRegressor,
     OneVsRestClassifier,
+    OrdinalClassifier,
     SoftmaxClassifier,
     StudentTPart,
     shares,

@@ -270,6 +270,29 @@ class SoftmaxClassifier(Classifier):
 
 
 @dataclass
+class OrdinalClassifier(Classifier):
+    """Ordered classes, by draws (n_draws, dim) with thresholds (n_draws, K - 1)."""
+
+    draws: object
+    thresholds: object
+
+    def drawn(self, X):
+        """Probabilities under every draw, (n, n_draws, n_classes)."""
+        eta = np.asarray(X @ self.draws.T)[:, :, None]
+        below = sigmoid(self.thresholds - eta)
+        ends = np.zeros((*eta.shape[:2], 1))
+        return np.diff(below, axis=2, prepend=ends, append=ends + 1.0)
+
+    def _all(self, X):
+        return self.drawn(X).mean(axis=1)
+
+    @property
+    def width(self):
+        """Columns of the temporaries."""
+        return self.thresholds.size
+
+
+@dataclass
 class OneVsRestClassifier(Mixed, Classifier):
     """One independent Gaussian for each class against the rest."""
 

@@ -1,0 +1,143 @@
+"""Ordered classes: cumulative logits, of a linear predictor and thresholds.
+
+Notation: a row's class is c in 0, ..., K - 1, eta its linear predictor with an
+intercept, C_1 = 0 and C_k = C_(k-1) + exp(g_(k-1)) the thresholds, and
+p(class < k) = sigma(C_k - eta). With C_0 = -inf and C_K = inf
+
+    ln p(c) = ln sigma(C_(c+1) - eta) + ln sigma(eta - C_c) + ln(1 - exp(C_c - C_(c+1)))
+
+whose last term, of classes that are neither first nor last, no row enters but by its
+class.
+"""
+
+import numpy as np
+from scipy.special import expit, log_expit
+
+from skboost._math import LOG_2PI, bounded_exp
+from skboost.targets._glm import GLMTarget, RowSums
+from skboost.targets._likelihood import Likelihood
+from skboost.targets._priors import Prior
+
+
+class CumulativeLogits(Likelihood):
+    """Of `n_classes` ordered classes; its further parameters are logarithms of gaps."""
+
+    n_temporaries = 6
+
+    def __init__(self, n_classes):
+        self.n_classes, self.n_gaps = n_classes, n_classes - 2
+
+
+class WithGaps(Prior):
+    """A prior of the coefficients with one of the logarithms of gaps after them.
+
+    These are independent, normal around zero with a standard deviation `spread`.
+    """
+
+    def __init__(self, coef, n_gaps, spread):
+        self.coef, self.n_gaps, self.spread = coef, n_gaps, spread
+        self.closed = coef.closed
+
+    def _split(self, theta):
+        n = theta.shape[-1] - self.n_gaps
+        return theta[..., :n], theta[..., n:]
+
+    def given(self, scale, s):
+        """See `CommonScale.given`."""
+        own, gaps = self._split(scale)
+        coef, inner = self.coef.given(own, s)
+        return WithGaps(coef, self.n_gaps, self.spread), np.append(inner, gaps)
+
+    def log_density_given(self, theta, scale, node):
+        """See `CommonScale.log_density_given`."""
+        (coef, gaps), (own, _) = self._split(theta), self._split(scale)
+        return self.coef.log_density_given(coef, own, node) + self._of_gaps(gaps)
+
+    def log_density(self, theta, scale):
+        (coef, gaps), (own, _) = self._split(theta), self._split(scale)
+        return self.coef.log_density(coef, own) + self._of_gaps(gaps)
+
+    def value_and_score(self, theta, scale):
+        (coef, gaps), (own, _) = self._split(theta), self._split(scale)
+        value, score = self.coef.value_and_score(coef, own)
+        slope = -gaps / self.spread**2
+        return value + self._of_gaps(gaps), np.column_stack([score, slope])
+
+    def _of_gaps(self, gaps):
+        z = gaps / self.spread
+        constant = self.n_gaps * (0.5 * LOG_2PI + np.log(self.spread))
+        return -0.5 * (z * z).sum(axis=-1) - constant
+
+
+class OrdinalRowSums(RowSums):
+    """`RowSums` of ordered classes: the gaps come after the coefficients."""
+
+    n_temporaries = 2
+
+    def linear(self, table):
+        """See `RowSums.linear`: at draws nothing is left out of the sums."""
+        dim = table.n_features + self.intercept + self.likelihood.n_gaps
+        return np.zeros(dim), 0.0
+
+    def value(self, columns, table):
+        """See `RowSums.value`."""
+        return self._at_draws(columns[0], table)[:1]
+
+    def value_and_slope(self, columns, table):
+        """See `RowSums.value_and_slope`."""
+        value, gaps, above, below, rows = self._at_draws(columns[0], table)
+        # Derivatives in the upper and in the lower threshold of a row's class.
+        upper, lower = expit(-above), -expit(-below)
+        upper[rows.y == self.likelihood.n_classes - 1] = 0.0
+        lower[rows.y == 0] = 0.0
+        by_threshold = self._by_class(rows, upper, 0) + self._by_class(rows, lower, 1)
+        counts = np.bincount(rows.y, rows.weights, self.likelihood.n_classes)[1:-1]
+        # All thresholds from the gap on move with it.
+        by_gap = by_threshold[::-1].cumsum(axis=0)[::-1][1:]
+        by_gap -= counts[:, None] * np.exp(-gaps) / np.expm1(-gaps)
+        return value, np.vstack([rows.pull(-upper - lower), by_gap * gaps])
+
+    def _at_draws(self, theta, table):
+        """The value, gaps (., n_draws), and C_(c+1) - eta and eta - C_c of rows."""
+        rows, n_gaps = self.rows(table), self.likelihood.n_gaps
+        n = len(theta) - n_gaps
+        gaps = bounded_exp(theta[n:])
+        thresholds = np.vstack([np.zeros((1, gaps.shape[1])), gaps.cumsum(axis=0)])
+        eta = rows.block.predict(theta[:n])
+        last = rows.y == n_gaps + 1
+        above = thresholds[np.where(last, 0, rows.y)] - eta
+        below = eta - thresholds[np.maximum(rows.y - 1, 0)]
+        logs = np.where(last[:, None], 0.0, log_expit(above))
+        logs += np.where((rows.y == 0)[:, None], 0.0, log_expit(below))
+        counts = np.bincount(rows.y, rows.weights, n_gaps + 2)[1:-1]
+        value = rows.sum(logs) + counts @ np.log(-np.expm1(-gaps))
+        return value, gaps, above, below, rows
+
+    def _by_class(self, rows, slope, shift):
+        """Weighted sums of a slope over rows of each threshold, (K - 1, n_draws)."""
+        sums = np.zeros((self.likelihood.n_gaps + 1, slope.shape[1]))
+        for k in range(len(sums)):
+            own = rows.y == k + shift
+            sums[k] = rows.weights[own] @ slope[own]
+        return sums
+
+
+class OrdinalTarget(GLMTarget):
+    """Log joint density of a regression of ordered classes, with their thresholds.
+
+    Expectations under a Gaussian are not in closed form: searches take draws.
+    """
+
+    _kind_of_sums = OrdinalRowSums
+    exact_gaussian = knows_curvature = log_concave = False
+
+    def __init__(self, rows, likelihood, gap_scale, **settings):
+        super().__init__(rows, likelihood, **settings)
+        self.prior = WithGaps(self.prior, likelihood.n_gaps, gap_scale)
+        self.scale = np.append(self.scale, np.ones(likelihood.n_gaps))
+        self.dim += likelihood.n_gaps
+
+    @property
+    def scale_prior(self):
+        """The `CommonScale` of the coefficients, where they have one."""
+        return None if self.prior.closed else self.prior.coef
