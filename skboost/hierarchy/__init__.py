@@ -1,5 +1,6 @@
 """Hierarchical models: group effects integrated out given coefficients and scales."""
 
+from skboost.hierarchy._covariances import Covariances
 from skboost.hierarchy._crossed_normal import CrossedNormalMarginal
 from skboost.hierarchy._joint import with_coefficients
 from skboost.hierarchy._laplace import LaplaceMarginal

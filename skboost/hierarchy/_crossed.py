@@ -1,9 +1,10 @@
 """Effects of several factors: sums over rows by effect, and their precision matrix.
 
 All effects are one vector: those of the main factor, which is the one with the most
-effects, group by group, and then the rest. Their precision, in units of the scales, is
+effects, group by group, and then the rest. With S block-diagonal, of the factors L of
+`Covariances`, the precision of standard normal effects is
 
-    H = [[K, C], [C', B]] = I + S Z'WZ S,   T = B - C' K^-1 C,
+    H = [[K, C], [C', B]] = I + S' Z'WZ S,   T = B - C' K^-1 C,
 
 with K block-diagonal, one block for every group of the main factor, and the Schur
 complement T dense. Entries of H^-1 are found from K^-1, P = K^-1 C and T^-1.
@@ -15,11 +16,13 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
-from scipy.sparse import bsr_array, csc_array, csr_array, issparse
+from scipy.sparse import block_diag, bsr_array, csc_array, csr_array, issparse
 
 from skboost._parallel import row_blocks
 from skboost.hierarchy._conditional import cholesky, inverse_and_log_det
+from skboost.hierarchy._covariances import Covariances
 from skboost.hierarchy._rows import GroupSums, main_factor
+from skboost.targets import bounded_exp
 
 # Effects outside the main factor: their Schur complement takes 8 n^2 bytes and n^3 / 3
 # multiplications, 32 MB and a fifth of a second for these.
@@ -43,10 +46,10 @@ class Gram(NamedTuple):
 
 
 class InverseEntries(NamedTuple):
-    """Entries of H^-1 where `Gram` has some; those of `cells` are a vector."""
+    """Entries of H^-1 where `Gram` has some; those of its cells are a vector."""
 
     blocks: np.ndarray
-    cells: np.ndarray
+    mixed: np.ndarray
     others: np.ndarray
 
     @property
@@ -54,6 +57,98 @@ class InverseEntries(NamedTuple):
         """Diagonal of H^-1."""
         main = np.einsum("jkk->jk", self.blocks)
         return np.append(main.ravel(), np.diag(self.others))
+
+
+class Scaling:
+    """S, from standard normal effects to effects, where these are not correlated."""
+
+    def __init__(self, size):
+        self.size = size
+
+    def times(self, v):
+        """S v."""
+        return self.size * v
+
+    def pulled(self, values):
+        """S' times a vector."""
+        return self.size * values
+
+    def of_main(self, roots):
+        """S times matrices (n_groups, q, q) of the main factor."""
+        n, q, _ = roots.shape
+        return self.size[: n * q].reshape(n, q, 1) * roots
+
+    def within(self, gram):
+        """The parts of S' Z'WZ S."""
+        n, q, _ = gram.blocks.shape
+        main, others = self.size[: n * q], self.size[n * q :]
+        sized = main.reshape(n, q)
+        return gram._replace(
+            blocks=sized[:, :, None] * gram.blocks * sized[:, None],
+            cross=gram.cross * main[:, None] * others,
+            others=others[:, None] * gram.others * others,
+        )
+
+    def around(self, inverse, cells, ends):
+        """The parts of S H^-1 S', of which mixed ones are where `cells` are."""
+        n, q, _ = inverse.blocks.shape
+        main, others = self.size[: n * q], self.size[n * q :]
+        sized, (row, column) = main.reshape(n, q), cells
+        return InverseEntries(
+            sized[:, :, None] * inverse.blocks * sized[:, None],
+            inverse.mixed * main[row] * others[column],
+            others[:, None] * inverse.others * others,
+        )
+
+
+class CorrelatedScaling(Scaling):
+    """S = diag(size) C, with a block of C for each group of every factor; the main one
+    comes first.
+    """
+
+    def __init__(self, size, blocks, n_groups):
+        super().__init__(size)
+        self.block = blocks[0]
+        parts = [
+            bsr_array((np.tile(block, (n, 1, 1)), np.arange(n), np.arange(n + 1)))
+            for block, n in zip(blocks, n_groups, strict=True)
+        ]
+        self.main = parts[0].tocsr()
+        none = csr_array((0, 0))
+        self.others = block_diag(parts[1:], format="csr") if parts[1:] else none
+
+    def times(self, v):
+        n = self.main.shape[0]
+        return super().times(np.append(self.main @ v[:n], self.others @ v[n:]))
+
+    def pulled(self, values):
+        values, n = super().pulled(values), self.main.shape[0]
+        return np.append(self.main.T @ values[:n], self.others.T @ values[n:])
+
+    def of_main(self, roots):
+        return super().of_main(self.block @ roots)
+
+    def within(self, gram):
+        gram = super().within(gram)
+        cross = self.main.T @ gram.cross @ self.others
+        return gram._replace(
+            blocks=self.block.T @ gram.blocks @ self.block,
+            cross=cross,
+            others=self.others.T @ gram.others @ self.others,
+        )
+
+    def around(self, inverse, cells, ends):
+        # A group's effects fill the same cells, so that these are all that there are.
+        shape = self.main.shape[0], self.others.shape[0]
+        mixed = csr_array((inverse.mixed, cells[1], ends), shape=shape)
+        mixed = self.main @ mixed @ self.others.T
+        mixed.sort_indices()
+        inverse = InverseEntries(
+            self.block @ inverse.blocks @ self.block.T,
+            mixed.data,
+            self.others @ inverse.others @ self.others.T,
+        )
+        return super().around(inverse, cells, ends)
 
 
 class CrossedEffects:
@@ -71,9 +166,9 @@ class CrossedEffects:
                 "factor or its slopes, or join rare levels of it."
             )
         ends = np.cumsum([factor.n_effects for factor in factors])
-        self.n_scales = ends[-1]
+        self.covariances = Covariances.of(factors)
         # Places of the factors' effects in the vector, and the scale of each effect.
-        self._places, scale_of = [None] * len(factors), []
+        self._places, scale_of, order = [None] * len(factors), [], []
         # The entries of every row of Z, those of the main factor first.
         positions, columns, start = [], [], 0
         for f in sorted(range(len(factors)), key=lambda f: f != main):
@@ -82,10 +177,11 @@ class CrossedEffects:
             shape = factor.n_groups, len(effects)
             self._places[f] = slice(start, stop), shape
             scale_of.append(np.tile(ends[f] - len(effects) + effects, shape[0]))
+            order.append(f)
             positions.append(start + factor.codes[:, None] * shape[1] + effects)
             columns.append(factor.columns)
             start = stop
-        self.scale_of = np.concatenate(scale_of)
+        self.scale_of, self._order = np.concatenate(scale_of), order
         self._index(np.hstack(positions), np.hstack(columns))
 
     def _index(self, positions, columns):
@@ -146,9 +242,51 @@ class CrossedEffects:
             parts[:, place] = np.moveaxis(table, 0, 2).reshape(n, -1)
         return parts
 
-    def by_scale(self, effects):
-        """Sums over the effects that share a scale, (n_scales,)."""
-        return np.bincount(self.scale_of, effects, self.n_scales)
+    def scalings(self, levels):
+        """S at every draw of levels."""
+        scales = bounded_exp(levels[:, : self.covariances.n_scales])
+        sizes, held = scales[:, self.scale_of], self._places
+        if not self.covariances.any_correlated:
+            yield from map(Scaling, sizes)
+            return
+        roots = self.covariances.correlation_roots(levels)
+        for s, size in enumerate(sizes):
+            blocks = [
+                np.eye(held[f][1][1]) if roots[f] is None else roots[f][s]
+                for f in self._order
+            ]
+            groups = [held[f][1][0] for f in self._order]
+            yield CorrelatedScaling(size, blocks, groups)
+
+    def by_level(self, levels, v, inverse, move=None):
+        """Gradient in levels (n_levels,) where effects have the mean v, covariances of
+        H^-1, and products with themselves that lack those of v with `move`; and the sum
+        over effects of the diagonal of M.
+        """
+        move = np.zeros_like(v) if move is None else move
+        each = v * (v - move) - 1.0 + inverse.diagonal
+        by_scale = np.bincount(self.scale_of, each, self.covariances.n_scales)
+        if not self.covariances.any_correlated:
+            return by_scale, each.sum()
+        squares, places = [], self.covariances.places
+        for f, ((place, shape), (scales, _)) in enumerate(
+            zip(self._places, places, strict=True)
+        ):
+            square = np.diag(by_scale[scales])
+            if self.covariances.correlated[f]:
+                effects, moves = v[place].reshape(shape), move[place].reshape(shape)
+                mixed = effects.T @ (effects - moves)
+                square = 0.5 * (mixed + mixed.T) - shape[0] * np.eye(shape[1])
+                square += self._summed(inverse, place, shape)
+            squares.append(square[..., None])
+        return self.covariances.score(levels[None], squares)[0], each.sum()
+
+    def _summed(self, inverse, place, shape):
+        """The sum over the groups of a factor of their blocks of H^-1."""
+        if not place.start:
+            return inverse.blocks.sum(axis=0)
+        own = slice(place.start - self.n_main, place.stop - self.n_main)
+        return np.einsum("jkjr->kr", inverse.others[own, own].reshape(2 * shape))
 
     def gram(self, weight):
         """Sums over rows of a weight times the outer products of rows of Z."""
@@ -159,15 +297,12 @@ class CrossedEffects:
         cross = cross.toarray() if self.dense else cross
         return Gram(blocks, cross, others, self.cells)
 
-    def leverages(self, inverse, scale):
-        """Diagonal of Z S H^-1 S Z', (n_rows,)."""
-        main, others = scale[: self.n_main], scale[self.n_main :]
-        row, column = self.cells
-        sized = main.reshape(self.n_groups, self.q)
-        blocks = sized[:, :, None] * inverse.blocks * sized[:, None]
-        mixed = self.mixed.T @ (inverse.cells * main[row] * others[column])
-        pairs = self.pairs.T @ (others[:, None] * inverse.others * others).ravel()
-        return self.squares.T @ blocks.ravel() + 2.0 * mixed + pairs
+    def leverages(self, inverse, scaling):
+        """Diagonal of Z S H^-1 S' Z', (n_rows,)."""
+        inverse = scaling.around(inverse, self.cells, self.ends)
+        blocks, cells, others = (part.ravel() for part in inverse)
+        mixed, pairs = self.mixed.T @ cells, self.pairs.T @ others
+        return self.squares.T @ blocks + 2.0 * mixed + pairs
 
 
 def _by_row(places, values, size):
@@ -182,28 +317,27 @@ def _dense(table):
 
 
 class Precision:
-    """H = I + S Z'WZ S, factorised."""
+    """H = I + S' Z'WZ S, factorised."""
 
-    def __init__(self, gram, scale):
+    def __init__(self, gram, scaling):
         n, q, _ = gram.blocks.shape
-        main, others = scale[: n * q], scale[n * q :]
-        sized = main.reshape(n, q)
-        blocks = sized[:, :, None] * gram.blocks * sized[:, None, :] + np.eye(q)
-        inverse, log_det = inverse_and_log_det(np.moveaxis(blocks, 0, 2))
+        gram = scaling.within(gram)
+        inverse, log_det = inverse_and_log_det(
+            np.moveaxis(gram.blocks + np.eye(q), 0, 2)
+        )
         self.blocks, self.cells = np.moveaxis(inverse, 2, 0), gram.cells
         # K^-1 as one matrix.
         self.main_inverse = bsr_array((self.blocks, np.arange(n), np.arange(n + 1)))
-        cross = gram.cross * main[:, None] * others
-        pushed = self.main_inverse @ cross
+        pushed = self.main_inverse @ gram.cross
         self.pushed = pushed.tocsr() if issparse(pushed) else pushed
-        schur = others[:, None] * gram.others * others + np.eye(len(others))
-        schur -= _dense(cross.T @ self.pushed)
+        schur = gram.others + np.eye(len(gram.others))
+        schur -= _dense(gram.cross.T @ self.pushed)
         try:
             self.root = np.linalg.cholesky(schur)
             self.log_det = log_det.sum() + 2.0 * np.log(np.diag(self.root)).sum()
         except np.linalg.LinAlgError:
             # Scales beyond 1e8 times the noise leave no digits: a wall.
-            self.root, self.log_det = np.eye(len(others)), np.inf
+            self.root, self.log_det = np.eye(len(schur)), np.inf
 
     def solve(self, vector):
         """H^-1 times a vector of effects."""

@@ -1,7 +1,7 @@
 """Normal noise and several factors: group effects are integrated out in closed form.
 
 As with one factor rows enter once, through sums over them; with H of `Precision` at the
-weights 1 / sigma_y^2 and b = S Z'W (y - X beta) / sigma_y^2,
+weights 1 / sigma_y^2 and b = S'Z'W (y - X beta) / sigma_y^2,
 
     ln p(y | beta, sigma, sigma_y) = -m/2 ln(2 pi sigma_y^2) - r'Wr / (2 sigma_y^2)
         - ln|H| / 2 + b' H^-1 b / 2.
@@ -49,18 +49,19 @@ class CrossedNormalMarginal:
         value = np.empty(len(beta))
         n_columns = beta.shape[1]
         score = np.empty((len(beta), n_columns + levels.shape[1] + 1))
+        kept = self._kept(levels.shape[1])
         for s, given in enumerate(self._given(beta, levels, noise_level)):
-            h, ratio, noise, b, v, precision = given
+            h, ratio, noise, b, v, precision, level = given
             root, mass = self.design.root @ h / noise, self.design.mass
             pulled = root @ self.design.root / noise
             square, quadratic = root @ root + self.shift @ self.shift, b @ v
             value[s] = -0.5 * (mass * (LOG_2PI + 2.0 * np.log(noise)) + square)
             value[s] += 0.5 * (quadratic - precision.log_det)
-            slope = pulled - (v * ratio) @ self.pulled / noise
-            each = (v + self.shift) ** 2 - 1.0 + precision.inverse.diagonal
-            lost = square - mass - quadratic - each.sum()
-            by_scale = self.crossed.by_scale(each)[: self.n_scales]
-            score[s] = [*slope[:n_columns], *by_scale, lost]
+            slope = pulled - ratio.times(v) @ self.pulled / noise
+            moved = v + self.shift
+            by_level, trace = self.crossed.by_level(level, moved, precision.inverse)
+            lost = square - mass - quadratic - trace
+            score[s] = [*slope[:n_columns], *by_level[kept], lost]
         return value, score
 
     def effects(self, normals, beta, levels, noise_level):
@@ -68,9 +69,10 @@ class CrossedNormalMarginal:
         normal = self.crossed.joined(normals)
         out = np.empty((2, *normal.shape))
         for s, given in enumerate(self._given(beta, levels, noise_level)):
-            _, ratio, noise, _, v, precision = given
-            spread, scale = precision.spread(normal[s]), ratio * noise
-            out[:, s] = scale * (v + spread), scale * (v - spread)
+            _, ratio, noise, _, v, precision, _ = given
+            spread = precision.spread(normal[s])
+            for side, one in enumerate((v + spread, v - spread)):
+                out[side, s] = noise * ratio.times(one)
         if self.integrates_coefficients:
             out[..., self.place] += self.design.centre
         return self.crossed.by_factor(out)
@@ -81,7 +83,7 @@ class CrossedNormalMarginal:
         mean, root = np.empty((n, p)), np.empty((n, p, p))
         empty = np.empty((n, 0))
         for s, given in enumerate(self._given(empty, levels, noise_level)):
-            *_, v, precision = given
+            *_, v, precision, _ = given
             mean[s] = self.design.centre + self.scale * v[self.place]
             covariance = precision.covariance_of(self.place)
             root[s] = self.scale[:, None] * np.linalg.cholesky(covariance)
@@ -89,13 +91,22 @@ class CrossedNormalMarginal:
 
     def _given(self, beta, levels, noise_level):
         """What both need at each draw."""
+        # Scales of coefficients stand after those of other effects.
         fixed = np.tile(np.log(self.scale), (len(beta), 1))
-        scales = bounded_exp(np.hstack([levels, fixed]))[:, self.crossed.scale_of]
+        scales, further = np.split(levels, [self.n_scales], axis=1)
+        levels = np.hstack([scales, fixed, further])
+        in_noise = levels.copy()
+        in_noise[:, : self.crossed.covariances.n_scales] -= noise_level[:, None]
         known = np.append(np.zeros(len(self.scale)), 1.0)
         away = self.design.at(beta) if beta.shape[1] else np.tile(known, (len(beta), 1))
         noises = bounded_exp(noise_level)
-        for h, scale, noise in zip(away, scales, noises, strict=True):
-            ratio = scale / noise
+        scalings = self.crossed.scalings(in_noise)
+        for h, ratio, noise, level in zip(away, scalings, noises, levels, strict=True):
             precision = Precision(self.gram, ratio)
-            b = ratio * (self.pulled @ h) / noise - self.shift
-            yield h, ratio, noise, b, precision.solve(b), precision
+            b = ratio.pulled(self.pulled @ h) / noise - self.shift
+            yield h, ratio, noise, b, precision.solve(b), precision, level
+
+    def _kept(self, n_levels):
+        """Places of the levels among all, those of coefficients included."""
+        n, fixed = np.arange(n_levels), len(self.scale)
+        return np.where(n < self.n_scales, n, n + fixed)

@@ -1,12 +1,12 @@
 """Several factors and any log-concave likelihood: Laplace's approximation.
 
-In units of the scales, v = u / sigma, with h(v) the log likelihood minus |v|^2 / 2,
+Of standard normal v, u = S v, with h(v) the log likelihood minus |v|^2 / 2,
 
     ln p(y | beta, sigma) ~ h(v^) - ln|H| / 2,   v^ = argmax h,   H = -h''(v^),
 
 and the gradient follows by implicit differentiation of the mode: with l_i the
-leverages diag(Z S H^-1 S Z') and c_i the third derivatives of rows in eta,
-a = -H^-1 S Z' (c l) moves the mode to the mean to first order, v^ - a / 2.
+leverages diag(Z S H^-1 S' Z') and c_i the third derivatives of rows in eta,
+a = -H^-1 S'Z' (c l) moves the mode to the mean to first order, v^ - a / 2.
 
 Tierney and Kadane 1986, Accurate approximations for posterior moments and marginal
 densities (Journal of the American Statistical Association 81); for its gradient
@@ -20,7 +20,6 @@ import numpy as np
 
 from skboost.hierarchy._crossed import CrossedEffects, Precision
 from skboost.hierarchy._marginal import LikelihoodMarginal
-from skboost.targets import bounded_exp
 
 # Newton steps at most, and how far a linear predictor moves in one: an exponential may
 # overshoot. A step shorter than the tolerance leaves an error of its square.
@@ -42,7 +41,7 @@ class LaplaceMarginal(LikelihoodMarginal):
         score = np.empty((len(beta), width))
         for s, mode in enumerate(self._modes(beta, levels, noise_level)):
             value[s] = mode.height - 0.5 * mode.precision.log_det
-            score[s] = self._score(mode)
+            score[s] = self._score(mode, levels[s])
         return value, score
 
     def weighted_effects(self, normals, beta, levels, noise_level=None):
@@ -63,49 +62,49 @@ class LaplaceMarginal(LikelihoodMarginal):
             skewness = self._skewness(mode)
             for side, t in enumerate((normal[s], -normal[s])):
                 v = mean + mode.precision.spread(t + skewness * (t**2 - 1.0) / 6.0)
-                height = self._height(mode, mode.scale * v) - 0.5 * v @ v
+                height = self._height(mode, mode.scaling.times(v)) - 0.5 * v @ v
                 log_weights[side, s] = height + 0.5 * t @ t - mode.height
                 log_weights[side, s] += np.log(np.abs(1.0 + skewness * t / 3.0)).sum()
-                effects[side, s] = mode.scale * v
+                effects[side, s] = mode.scaling.times(v)
         return self.crossed.by_factor(effects), log_weights
 
     def _modes(self, beta, levels, noise_level):
         """The mode at each draw; the search begins where the last one ended."""
         v = np.zeros(len(self.crossed.scale_of))
-        scales = bounded_exp(levels)[:, self.crossed.scale_of]
+        scalings = self.crossed.scalings(levels)
         given = [None] * len(beta) if noise_level is None else noise_level[:, None]
-        for one, scale, level in zip(beta, scales, given, strict=True):
+        for one, scaling, level in zip(beta, scalings, given, strict=True):
             base = self._without_effects(one[None])[:, 0]
-            mode = self._mode(base, scale, v, self.likelihood.given(level))
+            mode = self._mode(base, scaling, v, self.likelihood.given(level))
             v = mode.v
             yield mode
 
-    def _mode(self, base, scale, v, likelihood):
+    def _mode(self, base, scaling, v, likelihood):
         """Newton's steps from v."""
         crossed, weight, y = self.crossed, self.rows.weight, self.rows.y[:, None]
         step = np.inf
-        eta = base + crossed.predicted(scale * v)
+        eta = base + crossed.predicted(scaling.times(v))
         for _ in range(_MAX_STEPS):
             bend = weight * likelihood.bend(eta[:, None], y)[:, 0]
-            precision = Precision(crossed.gram(bend), scale)
+            precision = Precision(crossed.gram(bend), scaling)
             if np.abs(step).max() < _TOLERANCE:
                 break
             _, slope, _ = self._of_rows(eta, likelihood)
-            step = precision.solve(scale * crossed.pulled(slope) - v)
-            moved = crossed.predicted(scale * step)
+            step = precision.solve(scaling.pulled(crossed.pulled(slope)) - v)
+            moved = crossed.predicted(scaling.times(step))
             share = min(1.0, _LONGEST / max(np.abs(moved).max(), 1e-300))
             step = share * step
             v, eta = v + step, eta + share * moved
         value, slope, by_level = self._of_rows(eta, likelihood)
         height = value.sum() - 0.5 * v @ v
         slopes = slope, bend, by_level
-        return _Mode(likelihood, base, eta, scale, v, *slopes, height, precision)
+        return _Mode(likelihood, base, eta, scaling, v, *slopes, height, precision)
 
     def _thirds(self, mode):
         """Leverages; times third derivatives, by row and as moves of the mode."""
-        leverage = self.crossed.leverages(mode.precision.inverse, mode.scale)
+        leverage = self.crossed.leverages(mode.precision.inverse, mode.scaling)
         pull = -self._third(mode) * leverage
-        move = mode.precision.solve(mode.scale * self.crossed.pulled(pull))
+        move = mode.precision.solve(mode.scaling.pulled(self.crossed.pulled(pull)))
         return leverage, pull, move
 
     def _third(self, mode):
@@ -115,17 +114,18 @@ class LaplaceMarginal(LikelihoodMarginal):
 
     def _skewness(self, mode):
         """Of effects of the main factor given all others, along the axes of draws."""
-        scale = mode.scale[: self.crossed.n_main].reshape(-1, self.crossed.q, 1)
-        axes = scale * mode.precision.main_root
+        axes = mode.scaling.of_main(mode.precision.main_root)
         # Where the map of a draw, t + skewness (t^2 - 1) / 6, turns at six or beyond.
         return np.clip(self.crossed.cubed(self._third(mode), axes), -0.5, 0.5)
 
-    def _score(self, mode):
+    def _score(self, mode, levels):
         leverage, pull, move = self._thirds(mode)
-        moved = self.crossed.predicted(mode.scale * move)
+        moved = self.crossed.predicted(mode.scaling.times(move))
         by_column = (mode.slope - 0.5 * (pull - mode.bend * moved)) @ self.rows.X
-        each = mode.v**2 - 1.0 + mode.precision.inverse.diagonal - move * mode.v
-        score = [*by_column, *self.crossed.by_scale(each)]
+        by_level, _ = self.crossed.by_level(
+            levels, mode.v, mode.precision.inverse, move
+        )
+        score = [*by_column, *by_level]
         if self.has_noise:
             # Of the log determinant as the curvatures change, and as the mode moves.
             given, y = mode.likelihood, self.rows.y[:, None]
@@ -156,7 +156,7 @@ class _Mode(NamedTuple):
     likelihood: object
     base: np.ndarray
     eta: np.ndarray
-    scale: np.ndarray
+    scaling: object
     v: np.ndarray
     slope: np.ndarray
     bend: np.ndarray

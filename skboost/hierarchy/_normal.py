@@ -1,12 +1,12 @@
 """Normal noise and one factor: group effects are integrated out in closed form.
 
 Rows enter once, through sums over them: with s_j = Z_j' W (y - X beta) and
-A_j = Z_j' W Z_j, D = diag(sigma^2) and E = D^(1/2) / sigma_y,
+A_j = Z_j' W Z_j, effects of covariance L L' and E = L / sigma_y,
 
     ln p(y | beta, sigma, sigma_y) = -m/2 ln(2 pi sigma_y^2) - r'Wr / (2 sigma_y^2)
         + sum_j [ -ln|K_j| / 2 + b_j' K_j^-1 b_j / 2 ],
 
-    K_j = I + E A_j E,   b_j = E s_j / sigma_y,   v_j = K_j^-1 b_j.
+    K_j = I + E' A_j E,   b_j = E' s_j / sigma_y,   v_j = K_j^-1 b_j.
 
 Lindstrom and Bates 1988, Newton-Raphson and EM algorithms for linear mixed-effects
 models (Journal of the American Statistical Association 83), have the same reduction.
@@ -23,6 +23,7 @@ from skboost.hierarchy._conditional import (
     cholesky,
     inverse_and_log_det,
 )
+from skboost.hierarchy._covariances import Covariances
 from skboost.hierarchy._rows import Factor
 from skboost.targets import bounded_exp
 
@@ -50,6 +51,7 @@ class NormalMarginal:
         self.design, weighted = design, design.weighted(rows)
         factor = rows.factors[0] if rows.factors else _no_groups(len(rows.y))
         self.n_effects = factor.n_effects if rows.factors else 0
+        self.covariances = Covariances.of(rows.factors)
         Z = factor.columns
         q = Z.shape[1]
         pairs = Z[:, :, None] * (rows.weight[:, None] * Z)[:, None]
@@ -69,7 +71,7 @@ class NormalMarginal:
         """
         n, n_columns = beta.shape
         value = np.empty(n)
-        score = np.empty((n, n_columns + self.n_effects + 1))
+        score = np.empty((n, n_columns + levels.shape[1] + 1))
         for some in row_blocks(n, self.squares.size + 4 * self.blocks[..., 0].size):
             value[some], score[some] = self._some(
                 beta[some], levels[some], noise_level[some]
@@ -86,29 +88,40 @@ class NormalMarginal:
         slope = pulled[:, :-1] / (noise**2)[:, None]
         if not self.n_effects:
             return value, np.column_stack([slope, square - mass])
-        ratio = bounded_exp(levels.T) / noise
+        ratio = self.covariances.roots(levels)[0] / noise
         inverse, log_det, b, v = self._solved(h, ratio, noise, self.blocks, self.member)
         quadratic = np.einsum("qsb,qsb->s", b, v)
         value += 0.5 * quadratic - 0.5 * log_det @ self.n_of_kind
-        for effect, block, size in zip(v, self.blocks, ratio / noise, strict=True):
-            slope -= (effect @ block[:, :-1]) * size[:, None]
-        diagonal = np.einsum("qqsj,j->sq", inverse, self.n_of_kind)
-        sizes = np.einsum("qsb,qsb->sq", v, v)
-        by_scale = sizes + diagonal - self.n_of_kind.sum()
-        lost = self.n_of_kind.sum() * self.n_effects - diagonal.sum(axis=1)
-        by_noise = square - quadratic - sizes.sum(axis=1) + lost - mass
-        return value, np.column_stack([slope, by_scale, by_noise])
+        effects = np.einsum("qrs,rsb->qsb", ratio / noise, v)
+        for effect, block in zip(effects, self.blocks, strict=True):
+            slope -= effect @ block[:, :-1]
+        by_level, trace = self._by_level(levels, inverse, v)
+        by_noise = square - quadratic - trace - mass
+        return value, np.column_stack([slope, by_level, by_noise])
+
+    def _by_level(self, levels, inverse, *effects):
+        """Gradient in the levels, and the trace of M of `Covariances`; squares of
+        further `effects` (q, n_draws, ...) are added.
+        """
+        squares = np.einsum("qrsj,j->qrs", inverse, self.n_of_kind)
+        squares -= self.n_of_kind.sum() * np.eye(self.n_effects)[..., None]
+        for one in effects:
+            flat = one.reshape(*one.shape[:2], -1)
+            squares += np.einsum("qsb,rsb->qrs", flat, flat)
+        trace = np.einsum("qqs->s", squares)
+        return self.covariances.score(levels, [squares]), trace
 
     def _solved(self, h, ratio, noise, blocks, member):
         """K^-1 (q, q, n_draws, n_kinds), ln|K|, and b and v of groups in `blocks`."""
         inverse, log_det = self._inverse(ratio)
         b = h @ blocks.swapaxes(1, 2)
-        b *= (ratio / noise)[..., None]
+        b = np.einsum("qrs,qsb->rsb", ratio / noise, b)
         return inverse, log_det, b, np.einsum("qrsb,rsb->qsb", inverse[..., member], b)
 
     def _inverse(self, ratio):
         """K^-1 and ln|K| of every kind of group."""
-        scaled = np.einsum("qs,rs,qrj->qrsj", ratio, ratio, self.squares)
+        half = np.einsum("abj,brs->arsj", self.squares, ratio)
+        scaled = np.einsum("aqs,arsj->qrsj", ratio, half)
         for k in range(self.n_effects):
             scaled[k, k] += 1.0
         return inverse_and_log_det(scaled)
@@ -120,19 +133,19 @@ class NormalMarginal:
         if not self.n_effects:
             return ()
         h = self.design.at(beta)
-        scale, noise = bounded_exp(levels.T), bounded_exp(noise_level)
+        (outer,), noise = self.covariances.roots(levels), bounded_exp(noise_level)
         groups = self.crossed, self.kind
-        inverse, _, _, v = self._solved(h, scale / noise, noise, *groups)
-        size = scale[..., None]
-        root = (size[:, None] * cholesky(inverse))[..., self.kind]
-        return (Conditional(size * v, root).both(normals[0]),)
+        inverse, _, _, v = self._solved(h, outer / noise, noise, *groups)
+        root = np.einsum("qas,arsj->qrsj", outer, cholesky(inverse))[..., self.kind]
+        mean = np.einsum("qrs,rsj->qsj", outer, v)
+        return (Conditional(mean, root).both(normals[0]),)
 
 
 class IntegratedNormalMarginal(NormalMarginal):
     """Log likelihood of scales alone: normal coefficients are integrated out, too.
 
     Given scales, the log joint density of coefficients is -h'Th / 2 - |beta / S|^2 / 2
-    with h of `Residuals` and T = (root'root - sum_j B_j'E K_j^-1 E B_j) / sigma_y^2,
+    with h of `Residuals` and T = (root'root - sum_j B_j'E K_j^-1 E'B_j) / sigma_y^2,
     where S are the scales of their prior. The gradient is Fisher's identity.
     """
 
@@ -151,7 +164,7 @@ class IntegratedNormalMarginal(NormalMarginal):
         The first argument has no columns.
         """
         n = len(noise_level)
-        value, score = np.empty(n), np.empty((n, self.n_effects + 1))
+        value, score = np.empty(n), np.empty((n, levels.shape[1] + 1))
         for some in row_blocks(n, self.squares.size + self._width):
             value[some], score[some] = self._some(levels[some], noise_level[some])
         return value, score
@@ -166,9 +179,9 @@ class IntegratedNormalMarginal(NormalMarginal):
         noise = bounded_exp(noise_level)
         with np.errstate(over="ignore", invalid="ignore"):
             given = self._given(levels, noise)
-        return self._judged(given, noise_level)
+        return self._judged(given, levels, noise_level)
 
-    def _judged(self, given, noise_level):
+    def _judged(self, given, levels, noise_level):
         away = np.append(
             -self.scale * given.mean, np.ones((len(noise_level), 1)), axis=1
         )
@@ -186,12 +199,8 @@ class IntegratedNormalMarginal(NormalMarginal):
         # Deviations of effects as coefficients vary.
         moved = given.effects[..., :-1] * self.scale
         moved = np.einsum("qsbp,spr->qsbr", moved, given.root)
-        sizes = np.einsum("qsb,qsb->sq", v, v) + np.einsum(
-            "qsbr,qsbr->sq", moved, moved
-        )
-        sizes += np.einsum("qqsj,j->sq", given.inverse, self.n_of_kind)
-        by_scale = sizes - self.n_of_kind.sum()
-        return value, np.column_stack([by_scale, by_noise - by_scale.sum(axis=1)])
+        by_level, trace = self._by_level(levels, given.inverse, v, moved)
+        return value, np.column_stack([by_level, by_noise - trace])
 
     def _given(self, levels, noise):
         """What scales say of the coefficients, in units of their prior's scales."""
@@ -199,9 +208,9 @@ class IntegratedNormalMarginal(NormalMarginal):
         table = scaled.swapaxes(1, 2) @ scaled
         inverse = log_det = effects = None
         if self.n_effects:
-            ratio = bounded_exp(levels.T) / noise
+            ratio = self.covariances.roots(levels)[0] / noise
             inverse, log_det = self._inverse(ratio)
-            blocks = (ratio / noise)[:, :, None, None] * self.blocks[:, None]
+            blocks = np.einsum("qrs,qbw->rsbw", ratio / noise, self.blocks)
             effects = np.einsum("qrsb,rsbw->qsbw", inverse[..., self.member], blocks)
             table -= np.einsum("qsbw,qsbx->swx", blocks, effects)
         unit = np.append(self.scale, 1.0)

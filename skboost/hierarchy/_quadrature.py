@@ -1,7 +1,7 @@
 """One factor and any log-concave likelihood: adaptive Gauss-Hermite quadrature.
 
 Given coefficients and scales the groups are independent, and each is an integral over
-its few effects. It is taken in units of the scales, v = u / sigma, around the mode of
+its few effects. It is taken over standard normal v, u = L v, around the mode of
 every group: v = mode + R t with R R' the inverse of minus the Hessian there. The
 gradient is Fisher's identity at the same nodes.
 
@@ -28,9 +28,9 @@ from skboost.hierarchy._conditional import (
     cholesky,
     inverse_and_log_det,
 )
+from skboost.hierarchy._covariances import Covariances
 from skboost.hierarchy._marginal import LikelihoodMarginal
 from skboost.hierarchy._rows import GroupSums
-from skboost.targets import bounded_exp
 
 # Newton steps at most, and how far a linear predictor moves in one: an exponential may
 # overshoot. Where steps are shorter than the tolerance, in standard deviations, nodes
@@ -57,6 +57,7 @@ class QuadratureMarginal(LikelihoodMarginal):
         self.codes, self.columns = factor.codes, factor.columns
         self._over_groups = GroupSums(factor.codes, factor.n_groups)
         self.n_groups = factor.n_groups
+        self.covariances = Covariances.of(self.rows.factors)
         nodes, weights = _half_rule(n_nodes)
         nodes, weights = np.concatenate([nodes, -nodes]), np.tile(weights, 2)
         grid = np.array(list(product(range(2 * n_nodes), repeat=factor.n_effects)))
@@ -66,25 +67,25 @@ class QuadratureMarginal(LikelihoodMarginal):
         self.log_weights -= 0.5 * factor.n_effects * LOG_2PI
 
     def _integrated(self, beta, levels, noise_level):
-        n, n_scales = levels.shape
-        value, score = np.empty(n), np.empty((n, beta.shape[1] + n_scales))
-        by_level = np.empty((n, int(self.has_noise)))
+        n, n_levels = levels.shape
+        value, score = np.empty(n), np.empty((n, beta.shape[1] + n_levels))
+        by_noise = np.empty((n, int(self.has_noise)))
         for some, integral in self._integrals(beta, levels, noise_level):
             value[some] = integral.log_integral.sum(axis=0)
-            squares = np.einsum(
-                "mqjs,mqjs,mjs->sq", integral.nodes, integral.nodes, integral.shares
-            )
-            by_scale = squares - self.n_groups
-            score[some] = np.hstack([integral.slope.T @ self.rows.X, by_scale])
-            by_level[some] = integral.by_level
-        return value, np.hstack([score, by_level])
+            shared = integral.nodes * integral.shares[:, None]
+            squares = np.einsum("mqjs,mrjs->qrs", integral.nodes, shared)
+            squares -= self.n_groups * np.eye(len(squares))[..., None]
+            by_level = self.covariances.score(levels[some], [squares])
+            score[some] = np.hstack([integral.slope.T @ self.rows.X, by_level])
+            by_noise[some] = integral.by_level
+        return value, np.hstack([score, by_noise])
 
     def effects(self, normals, beta, levels, noise_level=None):
         """Draws of the group effects; they have the first four moments of the nodes."""
         out = np.empty((2, *normals[0].shape))
-        scales = bounded_exp(levels.T)
+        (root,) = self.covariances.roots(levels)
         for some, integral in self._integrals(beta, levels, noise_level):
-            both = _moments(integral, scales[:, some]).both(
+            both = _moments(integral, root[..., some]).both(
                 normals[0][:, some].swapaxes(1, 2)
             )
             out[:, :, some] = both.swapaxes(2, 3)
@@ -92,17 +93,17 @@ class QuadratureMarginal(LikelihoodMarginal):
 
     def _integrals(self, beta, levels, noise_level):
         """Blocks of draws with their integrals; temporaries fit into a cache."""
-        scales = bounded_exp(levels.T)
+        (root,) = self.covariances.roots(levels)
         width = len(self.rows.y) * (len(self.nodes) + self.columns.shape[1])
         for some in row_blocks(len(beta), width):
             level = None if noise_level is None else noise_level[some]
             given = self.likelihood.given(level)
-            yield some, self._integral(beta[some], scales[:, some], given)
+            yield some, self._integral(beta[some], root[..., some], given)
 
-    def _integral(self, beta, scale, likelihood):
-        """Integrals over all groups at some draws; scales are (n_effects, n_draws)."""
+    def _integral(self, beta, root, likelihood):
+        """Integrals over all groups at some draws; L are (q, q, n_draws)."""
         eta = self._without_effects(beta)
-        tilts = self.columns.T[:, :, None] * scale[:, None]
+        tilts = np.stack([self.columns @ column for column in root.swapaxes(0, 1)])
         mode, inverse, log_det = self._modes(eta, tilts, likelihood)
         axes = cholesky(inverse)
         widths = self._widths(eta, tilts, likelihood, mode, axes)
@@ -202,8 +203,8 @@ def _half_rule(n_nodes):
     return nodes, total * axes[0] ** 2
 
 
-def _moments(integral, scale):
-    """Effects with the first four moments of the nodes; scale is (q, n_draws)."""
+def _moments(integral, outer):
+    """Effects with the first four moments of the nodes; L is (q, q, n_draws)."""
     mean = np.einsum("mqjs,mjs->qjs", integral.nodes, integral.shares)
     away = integral.nodes - mean
     covariance = np.einsum("mqjs,mrjs,mjs->qrjs", away, away, integral.shares)
@@ -211,8 +212,9 @@ def _moments(integral, scale):
     z = _solved(root, away)
     third = np.einsum("mqjs,mjs->qjs", z**3, integral.shares)
     fourth = np.einsum("mqjs,mjs->qjs", z**4, integral.shares) - 3.0
-    size = scale[:, None]
-    return Conditional(size * mean, size[:, None] * root, third, fourth)
+    mean = np.einsum("qrs,rjs->qjs", outer, mean)
+    root = np.einsum("qas,arjs->qrjs", outer, root)
+    return Conditional(mean, root, third, fourth)
 
 
 def _solved(root, away):

@@ -1,8 +1,9 @@
 """Rows in groups: what a hierarchical model knows of its data.
 
 Notation: the linear predictor of row i is eta_i = x_i beta + sum_f z_fi u_f[g_fi], with
-group effects u_f[j] ~ N(0, diag(sigma_f^2)), one scale for each column of z_f. Effects
-in units of their scales are v = u / sigma.
+group effects u_f[j] ~ N(0, L_f L_f'), one scale for each column of z_f: L_f is their
+diagonal matrix, times the factor of a correlation matrix where effects are correlated.
+Standard normal effects are v, with u = L v.
 """
 
 from dataclasses import dataclass, replace
@@ -12,11 +13,14 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Factor:
-    """Groups of rows (n_rows,), and what their effects multiply, (n_rows, q)."""
+    """Groups of rows (n_rows,), what their effects multiply, (n_rows, q), and whether
+    effects of one group are correlated.
+    """
 
     codes: np.ndarray
     n_groups: int
     columns: np.ndarray
+    correlated: bool = False
 
     @property
     def n_effects(self):
@@ -42,7 +46,8 @@ class GroupedRows:
     def taken(self, rows):
         """Some of the rows, by index; the groups are the same."""
         factors = tuple(
-            Factor(f.codes[rows], f.n_groups, f.columns[rows]) for f in self.factors
+            replace(f, codes=f.codes[rows], columns=f.columns[rows])
+            for f in self.factors
         )
         offset = None if self.offset is None else self.offset[rows]
         return GroupedRows(

@@ -40,7 +40,7 @@ class HierarchicalTarget(Target):
         # Coefficients that are integrated out are no coordinates.
         self.n_coefficients = len(scale)
         self.n_columns = 0 if marginal.integrates_coefficients else len(scale)
-        self.n_scales = len(level_priors) - marginal.has_noise
+        self.n_levels = len(level_priors) - marginal.has_noise
         self.dim = self.n_columns + len(level_priors)
 
     def __getstate__(self):
@@ -54,11 +54,11 @@ class HierarchicalTarget(Target):
     def split(self, theta):
         """What the marginal takes: coefficients, log scales, log noise scales."""
         beta, levels = theta[:, : self.n_columns], self._levels(theta)
-        parts = beta, levels[:, : self.n_scales]
+        parts = beta, levels[:, : self.n_levels]
         return (*parts, levels[:, -1]) if self.marginal.has_noise else parts
 
     def _levels(self, theta):
-        """Logarithms of all scales."""
+        """Logarithms of all scales, and coordinates of correlations."""
         z = theta[:, self.n_columns :].T
         levels = [
             np.log(transform.forward(column))

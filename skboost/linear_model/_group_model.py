@@ -3,34 +3,31 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
-from sklearn.base import clone
 
 from skboost._random import EFFECTS, generator
+from skboost._row_blocks import Table
 from skboost.approximation import psis
 from skboost.hierarchy import HierarchicalTarget, marginal_of, with_coefficients
+from skboost.linear_model._group_columns import Columns
+from skboost.linear_model._group_levels import Levels, levels_of_groups
 from skboost.linear_model._group_responses import Unit
-from skboost.linear_model._groups import Columns, levels_of
+from skboost.linear_model._groups import levels_of
 from skboost.linear_model._layout import Layout
 from skboost.linear_model._model import highest_point, prior_and_scale
-from skboost.linear_model._summary import column_moments
 from skboost.posterior import as_posterior, summary_table
-from skboost.targets import HalfTPrior, NormalPrior, Prior, ScalePrior
-from skboost.transforms import Constraints, LowerBound, Scale
+from skboost.targets import NormalPrior, Prior
+from skboost.transforms import Constraints
 
 # Draws of the posterior that answers about groups are averages over, and how many
 # numbers they may hold: 64 MiB.
 _N_DRAWS, _MOST_NUMBERS = 1024, 1 << 23
-# Scale of the half-t prior of standard deviations of effects, in units of the linear
-# predictor, as brms has it.
-_HALF_T = 2.5
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class GroupModel:
     """Response, priors and layout of a hierarchical regression, as its rows set them.
 
-    Factors have labels, and no effects. The last coordinates are scales of effects and
-    of noise behind `transforms`; `level_priors` are those of their logarithms.
+    Factors have labels, and no effects. The last coordinates are those of `levels`.
     """
 
     layout: Layout
@@ -40,17 +37,15 @@ class GroupModel:
     unit: Unit
     prior: Prior
     scale: np.ndarray
-    level_priors: tuple
-    transforms: tuple
+    levels: Levels
 
     def joint(self, rows):
         """The log joint density of grouped rows, a target."""
         # Type and not kind: others are no normal distributions.
         normal = self.scale if type(self.prior) is NormalPrior else None
         marginal = marginal_of(rows, self.response.likelihood, normal)
-        target = HierarchicalTarget(
-            marginal, self.prior, self.scale, self.level_priors, self.transforms
-        )
+        levels = self.levels.priors, self.levels.transforms
+        target = HierarchicalTarget(marginal, self.prior, self.scale, *levels)
         # About the standard deviations of a posterior.
         weight, n = rows.weight, target.n_columns
         size = np.sqrt(weight @ rows.X**2 / weight.sum())
@@ -67,13 +62,12 @@ class GroupModel:
         centre, n = np.zeros(target.dim), target.n_columns
         if self.layout.intercept and n:
             centre[n - 1] = self.unit.level
-        half = np.array(0.5 * self.unit.size)
-        centre[n:] = [transform.inverse(half) for transform in self.transforms]
+        centre[n:] = self.levels.start(0.5 * self.unit.size)
         return highest_point(target, centre, target.unit)[None]
 
     def renamed(self, names):
         """The same model with other names of the columns of X."""
-        features = tuple(names[i] for i in self.columns.numbers)
+        features = self.columns._replace(names=tuple(names)).features
         return replace(self, layout=replace(self.layout, features=features))
 
     @property
@@ -83,8 +77,8 @@ class GroupModel:
 
     def _constraints(self, dim):
         """Of the last of `dim` coordinates."""
-        positive = dict(enumerate(self.transforms, dim - len(self.transforms)))
-        return Constraints(positive, dim) if positive else None
+        found = self.levels.constraints(dim - len(self.levels.names))
+        return Constraints(found, dim) if found else None
 
     def posterior_of(self, target):
         """What makes the posterior of a mixture, and constraints of its coordinates."""
@@ -98,7 +92,9 @@ class GroupModel:
         return posterior, self._constraints(target.dim)
 
     def variances(self, posterior):
-        """Standard deviations of effects and noise, with their 90 % intervals."""
+        """Standard deviations of effects and noise and correlations, with their 90 %
+        intervals.
+        """
         names = self.layout.further
         some = slice(posterior.dim - len(names), None)
         low, high = posterior.interval(0.9)[some].T
@@ -128,38 +124,37 @@ class GroupModel:
         if target.marginal.integrates_coefficients:
             *effects, coef = effects
             coef = coef[0].T
-        scales = np.exp(levels)
-        factors, start = [], 0
-        for factor, draws in zip(self.factors, effects, strict=False):
-            stop = start + 1 + len(factor.slopes)
-            half = rng.standard_normal((stop - start, len(theta) // 2))
-            unseen = scales[:, start:stop].T * np.hstack([half, -half])
+        factors, roots = [], self.levels.covariances.roots(levels)
+        for factor, root, draws in zip(self.factors, roots, effects, strict=False):
+            half = rng.standard_normal((factor.n_effects, len(theta) // 2))
+            unseen = np.einsum("qrs,rs->qs", root, np.hstack([half, -half]))
             factors.append(replace(factor, effects=np.append(draws, [unseen], axis=0)))
-            start = stop
+        # Columns that have slopes alone have coefficients of zero.
+        numbers, fixed = len(self.columns.numbers), list(self.columns.fixed)
+        spread = np.zeros((len(coef), numbers + self.layout.intercept))
+        spread[:, fixed] = coef[:, : len(fixed)]
+        spread[:, numbers:] = coef[:, len(fixed) :]
         plain = self.response.plain(
             n_features=len(self.columns.names),
             numbers=np.array(self.columns.numbers, dtype=int),
             factors=tuple(factors),
-            coef=coef,
+            coef=spread,
             noise=np.exp(noise[0]) if noise else None,
         )
+        scales = self.levels.as_known(levels)
         return GroupPredictive(self.response, plain, scales, *weighted)
 
 
 def group_model(estimator, data, response):
     """The model of an estimator's parameters for `GroupedData`."""
     unit = response.unit(data.table)
-    noise, names, priors, transforms = response.level_prior(unit), [], [], []
-    for name, prior, transform in _scales(data, estimator.scale_prior, unit):
-        names.append(name)
-        priors.append(prior)
-        transforms.append(transform)
-    if noise is not None:
-        names.append(response.noise_name)
-        priors.append(noise)
-        transforms.append(LowerBound())
-    layout = Layout(data.features, estimator.fit_intercept, further=tuple(names))
-    prior, scale = prior_and_scale(estimator, data.table, layout, unit.size, unit.level)
+    levels = levels_of_groups(data, estimator, unit, response)
+    layout = Layout(
+        data.columns.features, estimator.fit_intercept, further=levels.names
+    )
+    table = data.table
+    table = Table(table.X[:, data.columns.fixed], table.y, table.weight, table.offset)
+    prior, scale = prior_and_scale(estimator, table, layout, unit.size, unit.level)
     return GroupModel(
         layout=layout,
         columns=data.columns,
@@ -168,24 +163,8 @@ def group_model(estimator, data, response):
         unit=unit,
         prior=prior,
         scale=scale,
-        level_priors=tuple(priors),
-        transforms=tuple(transforms),
+        levels=levels,
     )
-
-
-def _scales(data, chosen, unit):
-    """Names of the scales of effects, priors in their units, and transforms."""
-    weight, (_, spread) = data.rows.weight, column_moments(data.table)
-    if isinstance(chosen, ScalePrior):
-        chosen = clone(chosen).checked()
-    for factor, codes in zip(data.factors, data.rows.factors, strict=True):
-        for k, column in zip((None, *factor.slopes), codes.columns.T, strict=True):
-            of = factor.name if k is None else f"{factor.name}: {data.features[k]}"
-            size = _HALF_T * unit.size / (1.0 if k is None else spread[k])
-            prior = HalfTPrior(3.0, size) if isinstance(chosen, str) else chosen
-            # An effect as large as its error would be if every group stood alone.
-            rows = max(weight @ column**2 / codes.n_groups, 1e-300)
-            yield f"sd({of})", prior, Scale(unit.error / np.sqrt(rows))
 
 
 # --- draws
@@ -194,8 +173,8 @@ def _scales(data, chosen, unit):
 @dataclass(frozen=True, eq=False)
 class GroupPredictive:
     """Draws of coefficients, effects and noise in the plain model that predicts, and of
-    scales (n_draws, n_scales); `khat` is that of their weights, `efficiency` the share
-    of the draws that weigh as much as all do.
+    scales and correlations (n_draws, n_levels); `khat` is that of their weights,
+    `efficiency` the share of the draws that weigh as much as all do.
 
     Rows are their numeric columns, their groups by factor, and offsets of counts.
     """
@@ -224,24 +203,25 @@ class GroupPredictive:
         """Share of the variance that the intercepts of a factor make up, by factor."""
         start, shares = 0, {}
         for factor in self.model.factors:
-            shares[factor.name] = self.scales[:, start] ** 2
-            start += 1 + len(factor.slopes)
+            if factor.intercept:
+                shares[factor.name] = self.scales[:, start] ** 2
+            start += factor.n_effects
         total = self.response.residual_variance(self.model) + sum(shares.values())
         return {name: float((part / total).mean()) for name, part in shares.items()}
 
-    def taken(self, picked, layout):
-        """Some of the draws, as users meet them."""
-        model, n = self.model, len(layout.features)
+    def taken(self, picked, layout, fixed):
+        """Some of the draws, as users meet them; `fixed` columns have coefficients."""
+        model = self.model
         coef, scales = model.coef[picked], self.scales[picked]
         if model.noise is not None:
             scales = np.column_stack([scales, model.noise[picked]])
         intercept = coef[:, -1] if layout.intercept else np.zeros(len(picked))
-        scales = dict(zip(layout.names[coef.shape[1] :], scales.T, strict=True))
+        scales = dict(zip(layout.names[-scales.shape[1] :], scales.T, strict=True))
         effects = {
             factor.name: np.moveaxis(factor.fitted_effects[..., picked], -1, 0)
             for factor in model.factors
         }
-        return coef[:, :n], intercept, scales, effects
+        return coef[:, list(fixed)], intercept, scales, effects
 
 
 def _draws(target, mixture, factors, rng):
@@ -251,7 +231,7 @@ def _draws(target, mixture, factors, rng):
     integrated out by Laplace's method, draws are taken anew by weights that make them
     exact.
     """
-    sizes = [(1 + len(factor.slopes), len(factor.present)) for factor in factors]
+    sizes = [(factor.n_effects, len(factor.present)) for factor in factors]
     if target.marginal.integrates_coefficients:
         sizes.append((target.n_coefficients, 1))
     width = 1 + sum(q * n for q, n in sizes)

@@ -153,15 +153,15 @@ class PoissonResponse:
         levels = None if model.noise is None else np.log(model.noise)
         return eta, np.zeros_like(eta), levels, _even_weights(eta)
 
-    def pearson(self, model, rows):
-        """Pearson's statistic of `GroupedRows`, its variance if counts are Poisson, and
+    def pearson(self, model, data):
+        """Pearson's statistic of `GroupedData`, its variance if counts are Poisson, and
         their weight.
         """
         # At draws of everything, whose residuals are as large as those of the truth on
         # average: no degrees of freedom are to be subtracted.
-        n = len(rows.y)
-        rows = rows.taken(np.linspace(0, n - 1, min(n, _MOST_RESIDUALS)).astype(int))
-        numbers, sums = rows.X[:, : len(model.numbers)], 0.0
+        n = len(data.rows.y)
+        some = np.linspace(0, n - 1, min(n, _MOST_RESIDUALS)).astype(int)
+        rows, numbers, sums = data.rows.taken(some), data.table.X[some], 0.0
         codes = [factor.codes for factor in rows.factors]
         for some, eta in model.predictors(numbers, codes, rows.offset):
             rate, weight = bounded_exp(eta), rows.weight[some]

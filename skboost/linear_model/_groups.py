@@ -1,7 +1,5 @@
 """Columns of X that say groups: which there are, their levels, and rows by them."""
 
-from collections.abc import Hashable
-from itertools import combinations
 from numbers import Integral, Real
 from typing import NamedTuple
 
@@ -16,121 +14,10 @@ from skboost._rows import canonical_rows
 from skboost._sklearn import check_sample_weight
 from skboost.fitting import warn_where_called
 from skboost.hierarchy import Factor, GroupedRows
+from skboost.linear_model._group_columns import Columns, resolve
 from skboost.linear_model._layout import feature_names
 from skboost.linear_model._summary import check_spread, column_moments
 from skboost.serving import GroupedFactor
-
-
-class Columns(NamedTuple):
-    """Names of all columns of X, positions of numbers, and by the name of a factor its
-    columns and the positions among `numbers` that have slopes.
-    """
-
-    names: tuple
-    numbers: tuple
-    factors: dict
-    slopes: dict
-
-
-def resolve(names, groups, slopes, nested):
-    """`Columns` of parameters as users write them, and names of all columns of X."""
-    place = {name: i for i, name in enumerate(names)}
-    used = {_position(key, "groups", place) for key in _as_list("groups", groups)}
-    factors, inner, above = {}, set(), set()
-    for chain in _as_list("nested", nested):
-        columns = [_position(key, "nested", place) for key in _chain(chain)]
-        inner.update(columns[1:])
-        used.update(columns)
-        above.update(combinations(columns, 2))
-        circular = [pair for pair in above if pair[::-1] in above]
-        if circular:
-            outer, within = (names[c] for c in sorted(circular[0]))
-            raise ValueError(
-                f"nested must not be circular; got {outer!r} within {within!r} and the "
-                "other way round."
-            )
-        for depth in range(1, len(columns) + 1):
-            label = ":".join(names[c] for c in columns[:depth])
-            factors[label] = tuple(columns[:depth])
-    for column in sorted(used):
-        if column not in inner:
-            factors.setdefault(names[column], (column,))
-    numbers = tuple(i for i in range(len(names)) if i not in used)
-    return Columns(
-        tuple(names), numbers, factors, _slopes(slopes, factors, place, numbers)
-    )
-
-
-def _as_list(name, value):
-    """A parameter that lists columns, None as nothing."""
-    if value is None:
-        return []
-    if isinstance(value, str | int | np.integer):
-        return [value]
-    try:
-        return list(value)
-    except TypeError:
-        raise ValueError(
-            f"{name} must be a list of columns of X, by name or position; got "
-            f"{value!r}."
-        ) from None
-
-
-def _chain(chain):
-    if isinstance(chain, str) or not isinstance(chain, tuple | list) or len(chain) < 2:
-        raise ValueError(
-            "nested must hold tuples of two columns or more, the outer one first, such "
-            f"as [('school', 'class')]; got {chain!r}."
-        )
-    return chain
-
-
-def _position(key, parameter, place):
-    """Position of a column that is given by its name or its position."""
-    if isinstance(key, bool | np.bool_) or not isinstance(key, Hashable):
-        raise ValueError(f"{parameter} must name columns of X; got {key!r}.")
-    if isinstance(key, int | np.integer):
-        if -len(place) <= key < len(place):
-            return int(key) % len(place)
-    elif key in place:
-        return place[key]
-    raise ValueError(
-        f"{parameter} must name columns of X; got {key!r}. X has {len(place)} columns"
-        f": {', '.join(map(repr, list(place)[:8]))}{', ...' if len(place) > 8 else ''}."
-    )
-
-
-def _slopes(slopes, factors, place, numbers):
-    places = {name: () for name in factors}
-    if slopes is None:
-        return places
-    if not isinstance(slopes, dict):
-        raise ValueError(
-            "slopes must be a dict from factors to lists of columns, such as "
-            f"{{'county': ['floor']}}; got {slopes!r}."
-        )
-    names = list(place)
-    for key, columns in slopes.items():
-        known = isinstance(key, int | np.integer) and -len(names) <= key < len(names)
-        name = names[key] if known else key
-        if name not in factors:
-            raise ValueError(
-                f"slopes must have keys among the factors {list(factors)}; got {key!r}."
-                " Name the column in groups, too."
-            )
-        where = [_position(c, "slopes", place) for c in _as_list("slopes", columns)]
-        if len(set(where)) < len(where):
-            raise ValueError(
-                f"slopes must name every column of {name!r} once; got {columns!r}."
-            )
-        for column in where:
-            if column not in numbers:
-                raise ValueError(
-                    "slopes must name numeric columns of X; got "
-                    f"{names[column]!r}, which says groups."
-                )
-        places[name] = tuple(numbers.index(column) for column in where)
-    return places
 
 
 def column_of(X, i):
@@ -230,7 +117,8 @@ def learned(X, columns):
                 f"{name!r}. Drop the column: its effect is the intercept's."
             )
         slopes = np.array(columns.slopes[name], dtype=int)
-        factors.append(GroupedFactor(name, group, labels, present, slopes))
+        parts = group, labels, present, slopes, columns.intercepts[name]
+        factors.append(GroupedFactor(name, *parts))
     return tuple(factors)
 
 
@@ -244,7 +132,8 @@ def warn_of_unidentified(factors, numbers, row_noise):
                 "them. Drop the column from groups.",
                 UserWarning,
             )
-        for i in factor.slopes[np.ptp(numbers[:, factor.slopes], axis=0) == 0.0]:
+        constant = np.ptp(numbers[:, factor.slopes], axis=0) == 0.0
+        for i in factor.slopes[constant & factor.intercept]:
             warn_where_called(
                 f"A slope of {factor.name!r} has the same value in all rows (column "
                 f"{i} of the numeric columns, counted from 0), so the data cannot "
@@ -303,17 +192,11 @@ class GroupedData(NamedTuple):
     columns: Columns
     factors: tuple
 
-    @property
-    def features(self):
-        """Names of the numeric columns."""
-        return tuple(self.columns.names[i] for i in self.columns.numbers)
-
 
 def read_groups(estimator, X, y, sample_weight, response, offset=None):
     """`GroupedData` of what ``fit`` is given, for a response of some kind."""
     X = seen(estimator, X, reset=True)
-    chosen = estimator.groups, estimator.slopes, estimator.nested
-    columns = resolve(feature_names(estimator), *chosen)
+    columns = resolve(feature_names(estimator), estimator)
     numbers, factors = numbers_of(X, columns), learned(X, columns)
     warn_of_unidentified(factors, numbers, response.row_noise)
     codes = [codes_of(X, factor, columns) for factor in factors]
@@ -331,12 +214,17 @@ def read_groups(estimator, X, y, sample_weight, response, offset=None):
     check_spread(table, named)
     _check_sizes(table, named, response)
     grouped = tuple(
-        Factor(code, len(factor.present), factor.columns_of(numbers))
+        Factor(
+            code,
+            len(factor.present),
+            factor.columns_of(numbers),
+            columns.correlated[factor.name] is not None,
+        )
         for factor, code in zip(factors, codes, strict=True)
     )
     ones = np.ones((len(y), int(estimator.fit_intercept)))
-    X = np.column_stack([numbers, ones])
-    rows = GroupedRows(X, y, weight, grouped, offset)
+    numbers = numbers[:, columns.fixed]
+    rows = GroupedRows(np.column_stack([numbers, ones]), y, weight, grouped, offset)
     return GroupedData(rows, table, columns, factors)
 
 

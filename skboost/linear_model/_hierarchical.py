@@ -23,7 +23,7 @@ from skboost.objectives import JointGain
 from skboost.orbits import AUTO_ORDER
 from skboost.posterior import as_generator, check_size
 from skboost.proposals import DensityProposer
-from skboost.targets import ScalePrior
+from skboost.targets import LKJPrior, ScalePrior
 
 # Where every evaluation is dear, "auto" is this many nats: some hundred draws, of which
 # an evaluation each is spent, tell no less from noise.
@@ -45,8 +45,13 @@ HIERARCHICAL_CONSTRAINTS = {
     "prior_scale": [StrOptions({"auto"}), *SCALED_CONSTRAINTS["prior_scale"][2:]],
     "groups": ["array-like", str, Integral, None],
     "slopes": [dict, None],
+    "correlated": ["boolean", dict, InstanceOf(LKJPrior, "skboost.priors")],
+    "group_intercepts": ["boolean", dict],
+    "fixed": ["array-like", str, Integral, None],
     "nested": ["array-like", None],
-    "scale_prior": [StrOptions({"half_t"}), InstanceOf(ScalePrior, "skboost.priors")],
+    "scale_prior": [
+        StrOptions({"half_t"}), dict, InstanceOf(ScalePrior, "skboost.priors")
+    ],
     "handle_unknown": [StrOptions({"population", "error"})],
 }  # fmt: skip
 
@@ -70,6 +75,9 @@ class HierarchicalEstimator(BoostedEstimator):
         *,
         groups=None,
         slopes=None,
+        correlated=True,
+        group_intercepts=True,
+        fixed=None,
         nested=None,
         scale_prior="half_t",
         prior="normal",
@@ -86,6 +94,9 @@ class HierarchicalEstimator(BoostedEstimator):
     ):
         self.groups = groups
         self.slopes = slopes
+        self.correlated = correlated
+        self.group_intercepts = group_intercepts
+        self.fixed = fixed
         self.nested = nested
         self.scale_prior = scale_prior
         self.prior = prior
@@ -198,7 +209,8 @@ class HierarchicalEstimator(BoostedEstimator):
         draws = self._predictive()
         kept = len(draws.scales)
         picked = as_generator(random_state).choice(kept, n, replace=n > kept)
-        return draws.taken(picked, self._model_.layout)
+        model = self._model_
+        return draws.taken(picked, model.layout, model.columns.fixed)
 
 
 def _engine(target, params, starts, seed, n_jobs):

@@ -34,17 +34,30 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
         a model without groups.
     slopes : dict, default=None
         From factors to the columns whose coefficients differ between groups, such as
-        ``{"county": ["floor"]}``. Effects of one group are independent a priori.
+        ``{"county": ["floor"]}``.
+    correlated : bool, LKJPrior or dict, default=True
+        Whether the effects of one group are correlated a priori, in factors that have
+        slopes; a dict has one of these for each factor. True is ``LKJPrior(1.0)`` of
+        `skboost.priors`, which is even over all correlation matrices. Without
+        correlation the fit depends on where the columns of slopes have their zero.
+    group_intercepts : bool or dict, default=True
+        False leaves slopes alone in factors that have some; a dict has one for each
+        factor.
+    fixed : str, int or list of these, default=None
+        Numeric columns with a coefficient of the population. None is all of them;
+        others may have slopes.
     nested : list of tuple, default=None
         Columns whose groups lie within those of another, the outer one first:
         ``[("school", "class")]`` makes the factors ``"school"`` and ``"school:class"``,
         and classes of the same name in two schools are two groups.
-    scale_prior : "half_t" or ScalePrior, default="half_t"
+    scale_prior : "half_t", ScalePrior or dict, default="half_t"
         Prior of the standard deviations of group effects. ``"half_t"`` is a half-t
         distribution with 3 degrees of freedom whose scale is 2.5 standard deviations
         of the response, for slopes per
         standard deviation of the column. ``HalfNormalPrior(scale)`` and
-        ``HalfTPrior(df, scale)`` of `skboost.priors` are in the unit of the effects.
+        ``HalfTPrior(df, scale)`` of `skboost.priors` are in the unit of the effects. A
+        dict has one for each factor, or for names of ``variance_components_`` such as
+        ``"sd(county: floor)"``.
     prior : {"normal", "laplace", "student_t", "cauchy"} or Prior, default="normal"
         Independent prior of the coefficients, around zero.
     prior_scale : "auto", float or array-like of shape (n_numeric_features,), \
@@ -69,8 +82,9 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
     ----------
     posterior_ : TransformedPosterior
         Over (coefficients, intercept, standard deviations of group effects,
-        noise scale). Under a normal prior up to 200 coefficients are integrated out
-        with the effects, and are Gaussian given scales: ``save`` is refused, pickle it.
+        their correlations, noise scale). Under a normal prior up to 200 coefficients
+        are integrated out with the effects, and are Gaussian given scales: ``save`` is
+        refused, pickle it.
     coef_ : ndarray of shape (n_numeric_features,)
         Posterior means.
     intercept_ : float
@@ -80,10 +94,11 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
         (n_groups, n_columns) of a nested factor.
     group_effects_ : dict
         By factor the posterior means of the effects of its groups, ndarray of shape
-        (n_groups, n_effects): the intercept's, then those of the slopes.
+        (n_groups, n_effects): the intercept's where there is one, then those of the
+        slopes.
     variance_components_ : DataFrame, or structured array without pandas
-        Posterior means of the standard deviations of group effects,
-        noise scale, their
+        Posterior means of the standard deviations of group effects, of their
+        correlations, ``cor(county: intercept, floor)``, and of the noise scale; their
         standard deviations and the ends of their 90 per cent intervals.
     icc_ : dict
         Intraclass correlation by factor: the share of the variance of the response
@@ -116,7 +131,8 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
     hierarchical models, Bayesian Analysis 1, 2006. Locatello, Dresdner, Khanna, Valera,
     Rätsch: Boosting Black Box Variational Inference, 2018 (Algorithm 1).
     Lindstrom and Bates, Journal of the American Statistical Association 83, 1988 (sums
-    over rows).
+    over rows). Lewandowski, Kurowicka, Joe, Journal of Multivariate Analysis 100, 2009
+    (the prior of correlations).
 
     Examples
     --------
@@ -145,6 +161,9 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
         *,
         groups=None,
         slopes=None,
+        correlated=True,
+        group_intercepts=True,
+        fixed=None,
         nested=None,
         scale_prior="half_t",
         prior="normal",
@@ -162,6 +181,9 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
     ):
         self.groups = groups
         self.slopes = slopes
+        self.correlated = correlated
+        self.group_intercepts = group_intercepts
+        self.fixed = fixed
         self.nested = nested
         self.scale_prior = scale_prior
         self.prior = prior

@@ -27,7 +27,7 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimat
 
     Parameters
     ----------
-    scale_prior : "half_t" or ScalePrior, default="half_t"
+    scale_prior : "half_t", ScalePrior or dict, default="half_t"
         Prior of the standard deviations of group effects. ``"half_t"`` is a half-t
         distribution with 3 degrees of freedom and a scale of 2.5 on the scale of
         logits, for slopes per standard deviation of the column.
@@ -37,8 +37,9 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimat
             default="auto"
         Scale of the prior of the coefficients, in their unit. ``"auto"`` is one per
         standard deviation of the feature.
-    groups, slopes, nested, prior, fit_intercept, intercept_scale, handle_unknown, \
-    max_iter, tol, max_time, random_state, n_jobs
+    groups, slopes, correlated, group_intercepts, fixed, nested, prior, \
+    fit_intercept, intercept_scale, handle_unknown, max_iter, tol, max_time, \
+    random_state, n_jobs
         As in `BoostedHierarchicalLinearRegression`, with the same defaults.
 
     Attributes

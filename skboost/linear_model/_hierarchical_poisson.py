@@ -48,7 +48,7 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
     ----------
     likelihood : {"poisson", "negative_binomial"}, default="poisson"
         Distribution of a count around its mean.
-    scale_prior : "half_t" or ScalePrior, default="half_t"
+    scale_prior : "half_t", ScalePrior or dict, default="half_t"
         Prior of the standard deviations of group effects. ``"half_t"`` is a half-t
         distribution with 3 degrees of freedom and a scale of 2.5 on the scale of
         logarithms of rates, for slopes per standard deviation of the column.
@@ -61,8 +61,9 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
     dispersion_prior : "auto" or DispersionPrior, default="auto"
         Prior of the dispersion under ``"negative_binomial"``, as in
         `BoostedBayesianPoissonRegression`; rows are those of a group.
-    groups, slopes, nested, prior, fit_intercept, intercept_scale, handle_unknown, \
-    max_iter, tol, max_time, random_state, n_jobs, verbose
+    groups, slopes, correlated, group_intercepts, fixed, nested, prior, \
+    fit_intercept, intercept_scale, handle_unknown, max_iter, tol, max_time, \
+    random_state, n_jobs, verbose
         As in `BoostedHierarchicalLinearRegression`, with the same defaults.
 
     Attributes
@@ -141,6 +142,9 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
         likelihood="poisson",
         groups=None,
         slopes=None,
+        correlated=True,
+        group_intercepts=True,
+        fixed=None,
         nested=None,
         scale_prior="half_t",
         prior="normal",
@@ -159,6 +163,9 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
         self.likelihood = likelihood
         self.groups = groups
         self.slopes = slopes
+        self.correlated = correlated
+        self.group_intercepts = group_intercepts
+        self.fixed = fixed
         self.nested = nested
         self.scale_prior = scale_prior
         self.prior = prior
@@ -217,7 +224,7 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
             more = {"offset": offset, "exposure": exposure}
             self._learn(model, data.rows, callback_data(X, y, sample_weight, **more))
             if response.noise_name is None:
-                warn_where_larger(*response.pearson(self._draws.model, data.rows))
+                warn_where_larger(*response.pearson(self._draws.model, data))
             return self
 
     @known_parameters(MOVED_LEVEL)

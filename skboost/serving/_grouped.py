@@ -16,8 +16,9 @@ from skboost.serving._plain import checked_offset, checked_rows, sigmoid
 @dataclass
 class GroupedFactor:
     """A factor: sorted labels of its columns, codes of combinations that are groups,
-    positions of slopes among numeric columns, and draws of effects, (n_groups + 1,
-    n_effects, n_draws), the last those of a group that was never seen.
+    positions of slopes among numeric columns, whether there is an intercept before
+    these, and draws of effects, (n_groups + 1, n_effects, n_draws), the last those of a
+    group that was never seen.
     """
 
     name: str
@@ -25,7 +26,13 @@ class GroupedFactor:
     labels: tuple
     present: object
     slopes: object
+    intercept: bool = True
     effects: object = None
+
+    @property
+    def n_effects(self):
+        """Effects of every group."""
+        return len(self.slopes) + self.intercept
 
     @property
     def fitted_effects(self):
@@ -42,7 +49,8 @@ class GroupedFactor:
 
     def columns_of(self, numbers):
         """What the effects of a row's group multiply: ones, then slopes."""
-        return np.column_stack([np.ones(len(numbers)), numbers[:, self.slopes]])
+        ones = np.ones((len(numbers), int(self.intercept)))
+        return np.column_stack([ones, numbers[:, self.slopes]])
 
     def added(self, numbers, codes):
         """What the effects add to the linear predictors of rows, (n, n_draws)."""

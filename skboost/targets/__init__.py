@@ -73,6 +73,7 @@ from skboost.targets._scale_priors import (
     CommonScale,
     HalfNormalPrior,
     HalfTPrior,
+    LKJPrior,
     PrincipalScale,
     ScaleNode,
     ScalePrior,

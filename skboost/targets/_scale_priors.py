@@ -8,7 +8,7 @@ z_j averaged over s, by a fine grid of ln s.
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import betaln, gammaln
 from sklearn.base import BaseEstimator
 
 from skboost._math import LOG_2PI, bounded_exp, log_sum_exp
@@ -141,6 +141,59 @@ class HalfTPrior(ScalePrior):
         constant += np.log(2.0) - 0.5 * np.log(df * np.pi)
         value = constant - 0.5 * (df + 1.0) * np.log1p(z**2 / df)
         return value, -(df + 1.0) * z**2 / (df + z**2)
+
+
+class LKJPrior(CheckedPrior):
+    """Prior of a correlation matrix R, with a density in proportion to |R|^(shape - 1).
+
+    Parameters
+    ----------
+    shape : float, default=1.0
+        Positive. 1 is even over all correlation matrices; larger ones are nearer to the
+        identity. Of two variables ``(rho + 1) / 2`` is Beta(shape, shape).
+
+    References
+    ----------
+    Lewandowski, Kurowicka, Joe: Generating random correlation matrices based on vines
+    and extended onion method, Journal of Multivariate Analysis 100, 2009.
+
+    Examples
+    --------
+    >>> from skboost import BoostedHierarchicalLinearRegression
+    >>> from skboost.priors import LKJPrior
+    >>> model = BoostedHierarchicalLinearRegression(
+    ...     groups=["school"], slopes={"school": ["hours"]}, correlated=LKJPrior(2.0)
+    ... )
+    """
+
+    def __init__(self, shape=1.0):
+        self.shape = shape
+
+    def of_coordinates(self, n_variables):
+        """Priors of the coordinates of `Correlation`, which are independent; of two
+        variables, of that of the interval from -1 to 1.
+        """
+        unit = 2.0 if n_variables == 2 else 1.0
+        powers = n_variables - np.tril_indices(n_variables, -1)[1]
+        powers = powers + 2.0 * (self.shape - 1.0)
+        return [PartialCorrelation(power, unit) for power in powers]
+
+
+class PartialCorrelation(NamedTuple):
+    """Prior of `unit` times z, the inverse hyperbolic tangent of a partial correlation,
+    which has a density in proportion to cosh(z)^-power.
+    """
+
+    power: float
+    unit: float
+
+    def value_and_score(self, level):
+        """Log density and its derivative."""
+        z = level / self.unit
+        # ln cosh(z) without overflow.
+        fall = np.logaddexp(z, -z) - np.log(2.0)
+        constant = betaln(0.5 * self.power, 0.5) + np.log(self.unit)
+        return -self.power * fall - constant, -self.power * np.tanh(z) / self.unit
 
 
 class ScaleNode(NamedTuple):

@@ -144,9 +144,10 @@ class Correlation(Transform):
             return None
         return "a number of coordinates K (K - 1) / 2 for K variables: 1, 3, 6, 10, ..."
 
-    def _matrices(self, values):
+    @classmethod
+    def _matrices(cls, values):
         """Values below the diagonals of (n, K, K) matrices of zeros."""
-        k = self.n_variables(values.shape[1])
+        k = cls.n_variables(values.shape[1])
         out = np.zeros((len(values), k, k))
         out[:, *np.tril_indices(k, -1)] = values
         return out
@@ -155,14 +156,21 @@ class Correlation(Transform):
         half = self._matrices(theta)
         return half + np.swapaxes(half, 1, 2) + np.eye(half.shape[1])
 
-    def _factor(self, z):
+    @classmethod
+    def _factor(cls, z):
         """Partial correlations, lengths that columns before left, and L; (n, K, K)."""
-        x = self._matrices(np.tanh(np.clip(z, -_LAST, _LAST)))
+        x = cls._matrices(np.tanh(np.clip(z, -_LAST, _LAST)))
         left = np.cumprod(np.sqrt(1.0 - x**2), axis=2)
         left = np.concatenate([np.ones_like(left[:, :, :1]), left[:, :, :-1]], axis=2)
         return x, left, np.tril(left) * (x + np.eye(x.shape[1]))
 
-    def _below(self, matrices):
+    @classmethod
+    def root(cls, z):
+        """The triangular factors L of the correlation matrices, (n, K, K)."""
+        return cls._factor(z)[2]
+
+    @staticmethod
+    def _below(matrices):
         return matrices[:, *np.tril_indices(matrices.shape[1], -1)]
 
     def forward(self, z):
@@ -196,13 +204,17 @@ class Correlation(Transform):
         return -np.tanh(z) * self._powers(z) * (np.abs(z) <= _LAST)
 
     def pull(self, z, gradient):
-        x, left, factor = self._factor(z)
         half = self._matrices(gradient)
-        of_factor = (half + np.swapaxes(half, 1, 2)) @ factor
+        return self.pull_root(z, (half + np.swapaxes(half, 1, 2)) @ self.root(z))
+
+    @classmethod
+    def pull_root(cls, z, of_root):
+        """Gradient in z of a function of L, given that in L, (n, K, K)."""
+        x, left, factor = cls._factor(z)
         # A larger share of column j is paid for by all columns after it.
-        terms = of_factor * factor
+        terms = of_root * factor
         onwards = np.cumsum(terms[:, :, ::-1], axis=2)[:, :, ::-1] - terms
-        slope = self._below((1.0 - x**2) * left * of_factor - x * onwards)
+        slope = cls._below((1.0 - x**2) * left * of_root - x * onwards)
         return slope * (np.abs(z) <= _LAST)
 
     def contains(self, theta):
