@@ -467,7 +467,7 @@ def test_images_take_the_place_of_components_that_gain_little():
     few = {"dim": 24, "max_iter": 4, "random_state": 0}
     result = boost_posterior(log_density, **few)
     assert len(result.history) == 2
-    assert "orbits of 128 gain more than another component" in result.message
+    assert "twice as many images gain more than another component" in result.message
     # Without orbits nothing takes their place, and who passes a number pays for it.
     for more in ({"orbit": None, "max_iter": 3}, {"tol": 0.1, "max_iter": 3}):
         assert len(boost_posterior(log_density, **few | more).history) == 3

@@ -152,7 +152,7 @@ def _after_orbits(target, settings, state, gain, allowed, is_enough):
         found = remaining_after_orbits(*parts, rng, careful=careful, n=_MANY)
     if found is None or (few and _hides_a_bend(found[0], allowed)):
         return state.remaining, None
-    return found[0], None if few else found[1]
+    return found
 
 
 def _images_gain_more(price, remaining, orbits, allowed):
@@ -171,7 +171,7 @@ def _images_gain_more(price, remaining, orbits, allowed):
         return ""
     return (
         f"Stopped: {remaining.value:.2g} nats are left with orbits of {order}, and for "
-        f"the same evaluations orbits of {2 * order} gain more than another component, "
+        "the same evaluations twice as many images gain more than another component, "
         f"as the last one took {100 * price.share:.0f} % of what was left."
     )
 
