@@ -84,8 +84,8 @@ def _of_interval(interval):
         least = f" At least {lower:.2g} nats of KL remain"
         return f"{least}, and nothing says how many at most."
     return (
-        f" Between {lower:.2g} and {upper:.2g} nats of KL remain, as far as short "
-        "chains from the posterior reach."
+        f" Between {lower:.2g} and {upper:.2g} nats of KL remain, as far as points "
+        "around the posterior reach."
     )
 
 

@@ -7,7 +7,12 @@ import pytest
 from skboost import BoostedBayesianLogisticRegression, boost_posterior
 from skboost._random import generator
 from skboost.approximation import Estimate, FreshDraws, Mixture, RemainingKL
-from skboost.calibration import lower_end, n_chains, remaining_kl_interval
+from skboost.calibration import (
+    interval_on_lattice,
+    lower_end,
+    n_chains,
+    remaining_kl_interval,
+)
 from skboost.calibration._interval import _clustered
 from skboost.families import DiagonalGaussian
 from skboost.targets import CallableTarget, Target
@@ -211,3 +216,23 @@ def test_log_concave_densities_need_no_chains_where_draws_see_nothing_left():
     log_ratio -= model.posterior_.log_density(theta)
     truth = 0.5 * log_ratio.var()
     assert lower <= truth <= upper < 0.01
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3])
+@pytest.mark.parametrize("std", [0.8, 1.25])
+def test_a_lattice_knows_what_remains(dim, std):
+    """Of mixtures that are too narrow and too wide, in closed form."""
+    mixture, target = diagonal(np.full(dim, 0.3), std), CallableTarget(gaussian, dim)
+    truth = dim * (0.5 * (std**2 + 0.09 - 1.0) - np.log(std))
+    lower, upper = interval_on_lattice(target, mixture, Estimate(-truth, 0.0))
+    assert lower <= truth <= upper
+    # In one dimension every second of its points is a coarse lattice.
+    assert upper - lower < 0.06
+    _, wider = interval_on_lattice(target, mixture, Estimate(-truth, 0.1))
+    assert wider == pytest.approx(upper + 0.2)
+
+
+def test_a_lattice_that_ends_within_the_mass_says_nothing():
+    target = CallableTarget(gaussian, 2)
+    for mixture in (diagonal([0, 0], 0.1), diagonal([60, 0], 1.0)):
+        assert interval_on_lattice(target, mixture, Estimate(0.0, 0.0)) is None

@@ -144,3 +144,13 @@ def test_what_cannot_be_said_of_effects_is_refused_by_name(params, message):
     X, _, eta = days()
     with pytest.raises(ValueError, match=message):
         LINEAR(**OPTIONS | params).fit(X, eta)
+
+
+def test_what_remains_at_most_is_known_where_scales_alone_are_left():
+    X, _, eta = days()
+    model = LINEAR(**OPTIONS).fit(X, response(LINEAR, eta))
+    lower, upper = model.remaining_kl_interval_
+    assert 0.0 <= lower <= upper < 0.2
+    # The evidence by importance sampling from the posterior's draws, which see all.
+    allowance = 3.0 * model.remaining_kl_se_ + 2.0 * model.elbo_se_
+    assert lower - allowance <= model.remaining_kl_ <= upper + allowance
