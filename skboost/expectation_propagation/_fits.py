@@ -150,6 +150,8 @@ def _bound(predictors, weights, precision, shift, expected):
     value, slope, bend = expected(given.mean, given.variance)
     away = shift * given.mean - precision * (given.mean**2 + given.variance)
     bound = (weights * (value - 0.5 * away)).sum(axis=1) - 0.5 * given.log_det
+    # Densities here are at most one: what exceeds it is rounding, or has overflowed.
+    bound[~(bound <= 0.0)] = -np.inf
     no = np.zeros(len(bound), dtype=bool)
     sites = Sites(precision, shift, bound, no, ~no)
     return sites, [bend, slope + bend * given.mean]

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.interpolate import CubicSpline
+from scipy.special import xlogy
 
 from skboost._math import bounded_exp
 from skboost.expectation_propagation._fits import Sites, propagated, variational
@@ -19,6 +20,8 @@ _COARSE = np.arange(-3.0, 2.5, _STEP)
 _FARTHEST = 12
 # Nats below the highest density of ln s down to which it has nodes.
 _DROP = 6.0
+# What is so much lower is as good as that much.
+_FAR = 1e3
 # Nodes at least, and the largest distance of two in ln s.
 _LEAST, _SPACING = 8, 0.6
 # Where they turn out to end too early by a larger share of what they cover, they are
@@ -144,7 +147,7 @@ class CountRows(SignedRows):
     """Rows of Poisson counts with the logarithms of their exposures.
 
     Fits are variational, since exponentials have moments under Gaussians; bounds stand
-    for the evidence, up to a constant.
+    for the evidence, of likelihoods over their largest values.
     """
 
     y: np.ndarray
@@ -152,25 +155,32 @@ class CountRows(SignedRows):
     marginal: bool = False
 
     def initial(self, n_priors):
-        """Sites of rates that are the counts themselves, but for zeros."""
+        """Sites of rates that are the counts themselves, but for zeros.
+
+        However little a row counts: exponentials have no use for the prior's width.
+        """
         rate = self.y + 0.5
-        shift = rate * (np.log(rate) - self.offset) + self.y - rate
         sites = Sites.initial(n_priors, len(rate))
-        sites.precision[:], sites.shift[:] = rate, shift
+        sites.precision[:] = rate / np.clip(self.weights, 1e-30, 1.0)
+        sites.shift[:] = sites.precision * (np.log(rate) - self.offset)
         return sites
 
     def expected(self, mean, variance):
         """Expected log likelihoods, slopes and bends where predictors are Gaussian."""
-        rate = bounded_exp(mean + self.offset + 0.5 * variance)
-        return self.y * (mean + self.offset) - rate, self.y - rate, rate
+        eta, y = mean + self.offset, self.y
+        rate = bounded_exp(eta + 0.5 * variance)
+        return y * eta - rate - (xlogy(y, y) - y), y - rate, rate
 
     def fitted(self, variances, sites=None, tol=0.01, bounded=True):
-        """See `SignedRows.fitted`."""
+        """See `SignedRows.fitted`; a LinAlgError where numbers overflow."""
         predictors = self.predictors(variances)
         sites = sites or self.initial(len(variances))
         with np.errstate(all="ignore"):
             parts = predictors, self.weights, sites, 0.1 * tol
-            return predictors, variational(*parts, expected=self.expected)
+            found = variational(*parts, expected=self.expected)
+        if not np.isfinite(found.log_evidence).all():
+            raise np.linalg.LinAlgError("rates overflow.")
+        return predictors, found
 
 
 class ScaleNodes(NamedTuple):
@@ -257,9 +267,10 @@ def _joined(log_s, sites, more, new):
 def _covered(log_s, sites, log_prior):
     """Ends of the part of ln s whose density is within some nats of the highest."""
     height = sites.log_evidence + log_prior(log_s)
-    seen = np.isfinite(height)
-    log_s, height = log_s[seen], height[seen]
+    height = np.nan_to_num(height, nan=-np.inf, neginf=-np.inf)
+    # Far below, where fits fail, it is of no use how far.
+    height = np.maximum(height, max(height.max(), -1e300) - _FAR)
     fine = np.linspace(log_s[0], log_s[-1], 1000)
     smooth = CubicSpline(log_s, height)(fine)
-    inside = fine[smooth > smooth.max() - _DROP]
+    inside = fine[smooth >= smooth.max() - _DROP]
     return inside[0], inside[-1]

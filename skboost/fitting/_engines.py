@@ -13,6 +13,7 @@ from skboost.frank_wolfe import CORRECTIVE, STEP_SIZES, StepSize
 from skboost.objectives import OBJECTIVES, Objective, as_objective
 from skboost.orbits import ORDERS, most_images
 from skboost.proposals import (
+    CountsProposer,
     DensityProposer,
     NormalNoiseProposer,
     PropagatedProposer,
@@ -25,6 +26,7 @@ from skboost.proposals import (
     has_room_for_classes,
     propagates,
 )
+from skboost.targets import Poisson
 
 # Hyperparameters that are settings of the engine, by the same names.
 _SETTINGS = ("n_draws", "n_restarts", "tol", "max_components", "refine")
@@ -117,19 +119,23 @@ def begins_in_closed_form(params, n_rows, dim, n_classes=2):
 
 
 def needs_start(target, objective, family):
-    """Whether a fit searches from a start, and not at all scales in closed form."""
+    """Whether a fit may search from a start, and not at all scales in closed form."""
     if target.scale_prior is None:
         return True
     objective = as_objective(objective)
     family = objective.component_family(as_family(family, target.dim))
-    return not _in_closed_form(target, family, _is_usual(objective))
+    kind = _in_closed_form(target, family, _is_usual(objective))
+    return kind in (None, CountsProposer)
 
 
 def _in_closed_form(target, family, usual):
     """The proposer of components at every scale, where that needs no search."""
     if usual and has_normal_noise(target, family):
         return NormalNoiseProposer
-    return PropagatedScales if usual and propagates(target, family) else None
+    if not (usual and propagates(target, family)):
+        return None
+    counts = isinstance(target.likelihood, Poisson)
+    return CountsProposer if counts else PropagatedScales
 
 
 def _is_usual(objective):

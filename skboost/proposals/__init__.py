@@ -22,7 +22,7 @@ from skboost.proposals._propagated import (
     has_room_for_classes,
     propagates,
 )
-from skboost.proposals._searched_scales import SearchedProposer
+from skboost.proposals._searched_scales import CountsProposer, SearchedProposer
 from skboost.proposals._stochastic import (
     ElementwiseMixture,
     StochasticProposer,

@@ -6,6 +6,7 @@ Where the log joint is not concave there may be two components for one scale: wh
 columns are many, coefficients explain the rows, or noise does.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,7 +18,11 @@ from skboost.expectation_propagation import scale_nodes
 from skboost.modes import climb_all
 from skboost.objectives import SingleELBO
 from skboost.proposals._first import enough_draws, first_component
-from skboost.proposals._propagated import EvidenceProposer, heaviest
+from skboost.proposals._propagated import (
+    EvidenceProposer,
+    PropagatedScales,
+    heaviest,
+)
 from skboost.targets import ScaleNode
 
 # Two components that are nearer than this are the same, nats.
@@ -48,6 +53,19 @@ class SearchedProposer(EvidenceProposer):
         weights = np.array(weights)
         weights[weights < _LIGHTEST] = 0.0
         return heaviest(components, weights, nodes, settings)
+
+
+class CountsProposer(SearchedProposer):
+    """Begins with Gaussians of counts in closed form, where numbers do not overflow."""
+
+    marginal = True
+
+    def at_scales(self, target, settings):
+        """See `EvidenceProposer`."""
+        with suppress(np.linalg.LinAlgError):
+            parts = self.family, self.objective, self.starts, self.box
+            return PropagatedScales(*parts).at_scales(target, settings)
+        return super().at_scales(target, settings)
 
 
 @dataclass(frozen=True)

@@ -229,6 +229,17 @@ def test_the_scale_of_counts_is_near_quadrature(none_in_a_group):
     assert model.prior_scale_interval() == pytest.approx(ends, rel=0.15)
 
 
+@pytest.mark.parametrize("weight", [1e-13, 1.0, [1e-14, 7.0, 4e2, 2e5, 3e-8, 1e-9]])
+@pytest.mark.parametrize("count", [0.0, 1e4])
+def test_counts_of_extreme_weights_have_a_posterior(weight, count):
+    rng = np.random.default_rng(1)
+    X, y = rng.standard_normal((6, 7)), count + np.arange(6.0)
+    model = BoostedBayesianPoissonRegression(**QUICK, max_iter=1)
+    model.fit(X, y, sample_weight=np.broadcast_to(weight, 6))
+    assert np.isfinite(model._fit.mixture.covariance()).all()
+    assert np.isfinite(model.predict(X)).all() and model.prior_scale_ > 0.0
+
+
 def test_counts_of_hundreds_of_columns_have_the_means_of_all_correlations():
     rng = np.random.default_rng(3)
     X = rng.standard_normal((30, 320))
