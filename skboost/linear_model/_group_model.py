@@ -149,9 +149,8 @@ def group_model(estimator, data, response):
     """The model of an estimator's parameters for `GroupedData`."""
     unit = response.unit(data.table)
     levels = levels_of_groups(data, estimator, unit, response)
-    layout = Layout(
-        data.columns.features, estimator.fit_intercept, further=levels.names
-    )
+    intercept = estimator._said.fit_intercept
+    layout = Layout(data.columns.features, intercept, further=levels.names)
     table = data.table
     table = Table(table.X[:, data.columns.fixed], table.y, table.weight, table.offset)
     prior, scale = prior_and_scale(estimator, table, layout, unit.size, unit.level)

@@ -196,7 +196,7 @@ class GroupedData(NamedTuple):
 def read_groups(estimator, X, y, sample_weight, response, offset=None):
     """`GroupedData` of what ``fit`` is given, for a response of some kind."""
     X = seen(estimator, X, reset=True)
-    columns = resolve(feature_names(estimator), estimator)
+    columns = resolve(feature_names(estimator), estimator._said)
     numbers, factors = numbers_of(X, columns), learned(X, columns)
     warn_of_unidentified(factors, numbers, response.row_noise)
     codes = [codes_of(X, factor, columns) for factor in factors]
@@ -222,7 +222,7 @@ def read_groups(estimator, X, y, sample_weight, response, offset=None):
         )
         for factor, code in zip(factors, codes, strict=True)
     )
-    ones = np.ones((len(y), int(estimator.fit_intercept)))
+    ones = np.ones((len(y), int(estimator._said.fit_intercept)))
     numbers = numbers[:, columns.fixed]
     rows = GroupedRows(np.column_stack([numbers, ones]), y, weight, grouped, offset)
     return GroupedData(rows, table, columns, factors)

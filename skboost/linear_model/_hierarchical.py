@@ -11,6 +11,7 @@ from skboost._sklearn import InstanceOf, StrOptions
 from skboost.boosting import Boosting, SimplexCombination, SurrogateBoosting, allowed_kl
 from skboost.families import as_family
 from skboost.fitting import BoostedEstimator, FromFit, make_settings, warn_where_called
+from skboost.linear_model._formula import Design
 from skboost.linear_model._groups import of_population, seen, split
 from skboost.linear_model._methods import (
     export,
@@ -43,6 +44,7 @@ HIERARCHICAL_CONSTRAINTS = {
     "prior": SCALED_CONSTRAINTS["prior"][:2],
     # No common scale of the coefficients is learned beside those of effects.
     "prior_scale": [StrOptions({"auto"}), *SCALED_CONSTRAINTS["prior_scale"][2:]],
+    "formula": [str, None],
     "groups": ["array-like", str, Integral, None],
     "slopes": [dict, None],
     "correlated": ["boolean", dict, InstanceOf(LKJPrior, "skboost.priors")],
@@ -65,6 +67,8 @@ class HierarchicalEstimator(BoostedEstimator):
     _moved = MOVED_OF_LINEAR_MODELS
     _parameter_constraints = HIERARCHICAL_CONSTRAINTS
     warm_start = False
+    # What a formula makes of data frames.
+    _design = None
     calibration_ = FromFit("report.calibration")
     orbiting_ = FromFit("report.orbiting")
 
@@ -73,6 +77,7 @@ class HierarchicalEstimator(BoostedEstimator):
     def __init__(
         self,
         *,
+        formula=None,
         groups=None,
         slopes=None,
         correlated=True,
@@ -92,6 +97,7 @@ class HierarchicalEstimator(BoostedEstimator):
         n_jobs=None,
         verbose=0,
     ):
+        self.formula = formula
         self.groups = groups
         self.slopes = slopes
         self.correlated = correlated
@@ -110,6 +116,58 @@ class HierarchicalEstimator(BoostedEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
+
+    @classmethod
+    def from_formula(cls, formula, data, **parameters):
+        """The model of a formula, fitted to a data frame.
+
+        ``cls(formula=formula, **parameters).fit(data)``.
+
+        Parameters
+        ----------
+        formula : str
+            Such as ``"reaction ~ days + (days | subject)"``; see `formula` of the
+            class.
+        data : DataFrame of shape (n_samples, n_columns)
+            With the columns that the formula names.
+        **parameters
+            Of the class.
+
+        Returns
+        -------
+        estimator
+            Its ``predict`` takes data frames with these columns.
+
+        Raises
+        ------
+        ValueError
+            For a formula that can not be read, and for columns that are missing.
+        ImportError
+            Without formulaic (extra ``formula``).
+        """
+        return cls(formula=formula, **parameters).fit(data)
+
+    @property
+    def _said(self):
+        """What says which columns are what: the formula, or the parameters."""
+        return self._design or self
+
+    def _by_formula(self, X, y):
+        """Columns and responses that the formula makes of a frame, if there is one."""
+        self._design = None
+        if self.formula is None:
+            return X, y
+        empty = {"groups": None, "slopes": None, "nested": None, "fixed": None}
+        empty |= {"group_intercepts": True, "fit_intercept": True}
+        for name, value in empty.items():
+            if getattr(self, name) is not value:
+                raise ValueError(
+                    f"{name} must be left out where formula is given, which says it; "
+                    f"got {name}={getattr(self, name)!r}, formula={self.formula!r}."
+                )
+        self._design = Design.of(self.formula, X, self.correlated)
+        y = self._design.response_of(X) if y is None else y
+        return self._design.frame(X), y
 
     def _learn(self, model, rows, given):
         """Boost the posterior of grouped rows, and draw the effects of groups."""
@@ -137,6 +195,8 @@ class HierarchicalEstimator(BoostedEstimator):
             raise ValueError(f"population must be True or False; got {population!r}.")
         check_is_fitted(self)
         model, columns = self._model_, self._model_.columns
+        if self._design is not None:
+            X = self._design.frame(X, population)
         if population:
             X, columns = of_population(X, columns)
         if columns is model.columns:

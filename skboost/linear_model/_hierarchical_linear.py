@@ -27,6 +27,14 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
 
     Parameters
     ----------
+    formula : str, default=None
+        In the manner of lme4, in place of the parameters from `groups` to `nested` and
+        `fit_intercept`: ``"reaction ~ days + (days | subject)"``. ``(x || g)`` has
+        effects that are not correlated, ``(0 + x | g)`` no intercepts, ``(1 | a/b)``
+        and ``(1 | a:b)`` nested groups. The rest is read by the library formulaic
+        (extra ``formula``): ``a * b``, ``C(a)``, ``bs(x, df=4)``, ``np.log(x)``,
+        strings as categories. X is a data frame then, and `y` the left side where it
+        is not passed; `feature_names_in_` are the columns that are made of X.
     groups : str, int or list of these, default=None
         Columns of X that say which group a row belongs to, by name or position. Every
         column is a factor with effects of its own; several are crossed. Labels are
@@ -159,6 +167,7 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
     def __init__(
         self,
         *,
+        formula=None,
         groups=None,
         slopes=None,
         correlated=True,
@@ -179,6 +188,7 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
         n_jobs=None,
         verbose=0,
     ):
+        self.formula = formula
         self.groups = groups
         self.slopes = slopes
         self.correlated = correlated
@@ -200,15 +210,16 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
         self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X, y=None, sample_weight=None):
         """Fit the posterior.
 
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features)
-            Numeric features, and the columns that `groups` and `nested` name.
-        y : array-like of shape (n_samples,)
-            Responses.
+            Numeric features, and the columns that `groups` and `nested` name; those of
+            the `formula`.
+        y : array-like of shape (n_samples,), default=None
+            Responses; None for the left side of the formula.
         sample_weight : array-like of shape (n_samples,), default=None
             Not negative; a weight of two is a row that stands twice in its group.
 
@@ -223,11 +234,13 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
             nothing. What was fitted before stays usable.
         """
         with self._keeping_old_fit():
+            given = callback_data(X, y, sample_weight)
+            X, y = self._by_formula(X, y)
             y = checked_numbers(self, X, y)
             response = NormalResponse(self.noise_prior)
             data = read_groups(self, X, y, sample_weight, response)
             model = group_model(self, data, response)
-            return self._learn(model, data.rows, callback_data(X, y, sample_weight))
+            return self._learn(model, data.rows, given)
 
     @known_parameters(MOVED_LEVEL)
     def predict(self, X, *, return_std=False, population=False):

@@ -37,7 +37,7 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimat
             default="auto"
         Scale of the prior of the coefficients, in their unit. ``"auto"`` is one per
         standard deviation of the feature.
-    groups, slopes, correlated, group_intercepts, fixed, nested, prior, \
+    formula, groups, slopes, correlated, group_intercepts, fixed, nested, prior, \
     fit_intercept, intercept_scale, handle_unknown, max_iter, tol, max_time, \
     random_state, n_jobs
         As in `BoostedHierarchicalLinearRegression`, with the same defaults.
@@ -102,15 +102,16 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimat
     """
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X, y=None, sample_weight=None):
         """Fit the posterior.
 
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features)
-            Numeric features, and the columns that `groups` and `nested` name.
-        y : array-like of shape (n_samples,)
-            Labels of two classes.
+            Numeric features, and the columns that `groups` and `nested` name; those of
+            the `formula`.
+        y : array-like of shape (n_samples,), default=None
+            Labels of two classes; None for the left side of the formula.
         sample_weight : array-like of shape (n_samples,), default=None
             Not negative; a weight of two is a row that stands twice in its group.
 
@@ -125,11 +126,13 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimat
             nothing. What was fitted before stays usable.
         """
         with self._keeping_old_fit():
+            given = callback_data(X, y, sample_weight)
+            X, y = self._by_formula(X, y)
             self.classes_, codes = two_classes(checked_labels(self, X, y))
             response = ClassResponse(self.classes_)
             data = read_groups(self, X, codes, sample_weight, response)
             model = group_model(self, data, response)
-            return self._learn(model, data.rows, callback_data(X, y, sample_weight))
+            return self._learn(model, data.rows, given)
 
     @known_parameters(MOVED_LEVEL)
     def predict_proba(self, X, population=False):

@@ -61,7 +61,7 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
     dispersion_prior : "auto" or DispersionPrior, default="auto"
         Prior of the dispersion under ``"negative_binomial"``, as in
         `BoostedBayesianPoissonRegression`; rows are those of a group.
-    groups, slopes, correlated, group_intercepts, fixed, nested, prior, \
+    formula, groups, slopes, correlated, group_intercepts, fixed, nested, prior, \
     fit_intercept, intercept_scale, handle_unknown, max_iter, tol, max_time, \
     random_state, n_jobs, verbose
         As in `BoostedHierarchicalLinearRegression`, with the same defaults.
@@ -140,6 +140,7 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
         self,
         *,
         likelihood="poisson",
+        formula=None,
         groups=None,
         slopes=None,
         correlated=True,
@@ -161,6 +162,7 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
         verbose=0,
     ):
         self.likelihood = likelihood
+        self.formula = formula
         self.groups = groups
         self.slopes = slopes
         self.correlated = correlated
@@ -182,15 +184,16 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
         self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None, offset=None, exposure=None):
+    def fit(self, X, y=None, sample_weight=None, offset=None, exposure=None):
         """Fit the posterior.
 
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features)
-            Numeric features, and the columns that `groups` and `nested` name.
-        y : array-like of shape (n_samples,)
-            Counts, not negative.
+            Numeric features, and the columns that `groups` and `nested` name; those of
+            the `formula`.
+        y : array-like of shape (n_samples,), default=None
+            Counts, not negative; None for the left side of the formula.
         sample_weight : array-like of shape (n_samples,), default=None
             Not negative; a weight of two is a row that stands twice in its group.
         offset : array-like of shape (n_samples,), default=None
@@ -215,14 +218,16 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
             see `BoostedBayesianPoissonRegression.fit`. Group effects are in the rates.
         """
         with self._keeping_old_fit():
+            more = {"offset": offset, "exposure": exposure}
+            given = callback_data(X, y, sample_weight, **more)
+            X, y = self._by_formula(X, y)
             counts = checked_counts(self, X, y)
             offsets = checked_offset(offset, exposure, len(counts))
             kind, exposed = COUNTS[self.likelihood], offsets is not None
             response = kind(exposed, self.dispersion_prior)
             data = read_groups(self, X, counts, sample_weight, response, offsets)
             model = group_model(self, data, response)
-            more = {"offset": offset, "exposure": exposure}
-            self._learn(model, data.rows, callback_data(X, y, sample_weight, **more))
+            self._learn(model, data.rows, given)
             if response.noise_name is None:
                 warn_where_larger(*response.pearson(self._draws.model, data))
             return self
