@@ -39,7 +39,7 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimat
         standard deviation of the feature.
     formula, groups, slopes, correlated, group_intercepts, fixed, nested, prior, \
     fit_intercept, intercept_scale, handle_unknown, max_iter, tol, max_time, \
-    random_state, n_jobs
+    random_state, n_jobs, verbose
         As in `BoostedHierarchicalLinearRegression`, with the same defaults.
 
     Attributes
