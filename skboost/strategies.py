@@ -12,7 +12,7 @@ from skboost.frank_wolfe import (
 from skboost.objectives import JointGain, Objective, ResidualGain, RootGain
 from skboost.online import PowerRate
 from skboost.proposals import StochasticSearch
-from skboost.svi import ConstantRate, LearningRate, RobbinsMonro
+from skboost.svi import ConstantRate, LearningRate, PerEmbedding, RobbinsMonro
 
 __all__ = [
     "AdaptiveBacktracking",
@@ -22,6 +22,7 @@ __all__ = [
     "LearningRate",
     "LineSearch",
     "Objective",
+    "PerEmbedding",
     "PowerRate",
     "Predefined",
     "ResidualGain",

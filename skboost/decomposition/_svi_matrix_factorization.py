@@ -61,7 +61,8 @@ class SVIMatrixFactorization(BayesianFactorization, SVIEstimator):
         Batch size whose noise the steps carry; a callable takes the step, counted from
         1. Paisley et al. use ``lambda t: 50 * t`` with all entries as the batch and
         rates of exponent 0.85, ``RobbinsMonro(delay=0.0, forgetting=0.85)``. None, or
-        more than the batch has, adds no noise.
+        more than the batch has, adds no noise. ``PerEmbedding(size)`` of
+        `skboost.strategies` counts the entries of each row and column instead.
     learning_rate : {"auto", "constant", "robbins-monro"}, float or LearningRate, \
             default="auto"
         Weight of a step. "auto" is 1 with all entries as the batch, and

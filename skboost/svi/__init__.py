@@ -6,6 +6,7 @@ from skboost.svi._schedules import (
     LEARNING_RATES,
     ConstantRate,
     LearningRate,
+    PerEmbedding,
     RobbinsMonro,
     as_learning_rate,
     effective_size,

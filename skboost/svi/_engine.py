@@ -25,7 +25,7 @@ import numpy as np
 
 from skboost._random import generator
 from skboost.conjugate import combine, inside, natural_step, scaled
-from skboost.svi._schedules import effective_size, rate_at
+from skboost.svi._schedules import PerEmbedding, effective_size, rate_at
 
 # Streams of one step.
 _BATCH, _NOISE = 0, 1
@@ -73,6 +73,20 @@ def noise_weights(effective_batch_size, n_done, size, seed):
         return None
     draws = generator(seed, n_done, _NOISE).standard_normal(size)
     return np.sqrt(variance) * (draws - draws.mean())
+
+
+def noise_of(effective_batch_size, n_done, rows, seed):
+    """Those of all rows, or of the entries by row and by column of a matrix."""
+    if not isinstance(effective_batch_size, PerEmbedding):
+        return noise_weights(effective_batch_size, n_done, len(rows), seed)
+    if not hasattr(rows, "noise"):
+        raise ValueError(
+            "effective_batch_size=PerEmbedding(...) is of the rows and columns of a "
+            "matrix that SVIMatrixFactorization factorises; others take a number or a "
+            "callable."
+        )
+    size = effective_size(effective_batch_size, n_done + 1, np.inf)
+    return rows.noise(size, generator(seed, n_done, _NOISE))
 
 
 @dataclass(frozen=True)
@@ -206,9 +220,9 @@ class NaturalGradient:
         elif self.monotone and local is not None and len(local) == len(rows):
             going_on["local"] = local
         weightings = [weight]
-        noise = noise_weights(self.effective_batch_size, n_done, self.size, self.seed)
+        noise = noise_of(self.effective_batch_size, n_done, rows, self.seed)
         if noise is not None:
-            weightings.append(noise if weight is None else weight * noise)
+            weightings.append(noise if weight is None else scaled(weight, noise))
         return self.model.expect(natural, rows, *weightings, **going_on)
 
     def _rows_at(self, batch):
@@ -236,7 +250,7 @@ def absorb(
         total, rate = seen, max(rate, batch / seen)
         if state.weight:
             natural = rescaled(model, natural, seen / state.weight)
-    noise = noise_weights(effective_batch_size, state.step, len(rows), seed)
+    noise = noise_of(effective_batch_size, state.step, rows, seed)
     weightings = (weight,) if noise is None else (weight, weight * noise)
     expected = model.expect(natural, rows, *weightings)
     scale = total / batch

@@ -75,6 +75,38 @@ class RobbinsMonro(LearningRate):
         return float((self.delay + step) ** -self.forgetting)
 
 
+class PerEmbedding(BaseEstimator):
+    """An effective batch size of every row and of every column of a matrix.
+
+    ``effective_batch_size=PerEmbedding(size)`` of `SVIMatrixFactorization` gives the
+    statistics of each embedding the noise of batches of `size` of *its* entries, and
+    none where it has no more (the statistics of Paisley et al., equation 26, are those
+    of one row); a number instead counts the entries of the whole matrix. What all
+    entries share, such as the scale of the noise, is learned without noise. For
+    reproducing the paper.
+
+    Parameters
+    ----------
+    size : float or callable
+        Positive; a callable takes the step, counted from 1.
+
+    Examples
+    --------
+    >>> from skboost import SVIMatrixFactorization
+    >>> from skboost.strategies import PerEmbedding
+    >>> noisy = PerEmbedding(lambda step: 50 * step)
+    >>> noisy(3)
+    150
+    >>> model = SVIMatrixFactorization(2, effective_batch_size=noisy)
+    """
+
+    def __init__(self, size):
+        self.size = size
+
+    def __call__(self, step):
+        return self.size(step) if callable(self.size) else self.size
+
+
 LEARNING_RATES = {"constant": ConstantRate, "robbins-monro": RobbinsMonro}
 
 

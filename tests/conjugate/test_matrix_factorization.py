@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose
 from scipy.integrate import quad
 from scipy.stats import gamma
 
+from skboost import SVIGaussianMixture
 from skboost.conjugate import (
     Entries,
     MatrixFactorizationModel,
@@ -15,7 +16,7 @@ from skboost.conjugate import (
     predicted_rows,
 )
 from skboost.conjugate.factorization import GammaPrecisions, WeightedEntries, worth_one
-from skboost.svi import NaturalGradient, as_learning_rate
+from skboost.svi import NaturalGradient, PerEmbedding, as_learning_rate
 
 # Standard deviations of noise and prior; None is inferred.
 SCALES = [(0.4, 1.5), (None, 1.5), (None, None)]
@@ -223,3 +224,45 @@ def test_the_bound_of_noisy_steps_is_that_of_all_entries_without_noise():
     again = MatrixFactorizationModel(X.shape, 2)
     evidence = again.expect(state.natural, ObservedEntries(Entries.of(X))).evidence
     assert_allclose(history[-1].elbo, again.elbo(state.natural, evidence), rtol=1e-12)
+
+
+def test_noise_by_embedding_is_centred_and_as_large_as_its_entries_say():
+    entries = ObservedEntries(Entries.of(gappy(share=0.8)))
+    rng = np.random.default_rng(0)
+    n_draws = 4000
+    draws = [entries.noise(3.0, rng) for _ in range(n_draws)]
+    for name in ("rows", "columns"):
+        index = getattr(entries.entries, name)
+        noise = np.stack([draw[name] for draw in draws])
+        for one in np.unique(index):
+            own = noise[:, index == one]
+            n = own.shape[1]
+            assert_allclose(own.sum(axis=1), 0.0, atol=1e-12)
+            # Centred normal weights: (n - 1) (n / 3 - 1) is what squares sum to.
+            squares = (own**2).sum(axis=1)
+            error = squares.std() / np.sqrt(n_draws)
+            expected = (n - 1) * max(n / 3.0 - 1.0, 0.0)
+            assert abs(squares.mean() - expected) <= 5.0 * error
+    assert entries.noise(9.0, rng) is None
+
+
+def test_noise_by_embedding_leaves_rows_with_few_entries_alone():
+    X = gappy(share=0.8)
+    count = np.sum(~np.isnan(X), axis=1)
+    size = int(np.median(count))
+    natural = {}
+    for name, batch in (("quiet", None), ("noisy", PerEmbedding(size))):
+        model = MatrixFactorizationModel(X.shape, 2)
+        _, state, _ = ascent(model, X, effective_batch_size=batch)
+        natural[name] = state.natural["rows"]["first"]
+    same = np.all(natural["quiet"] == natural["noisy"], axis=1)
+    assert 0 < same.sum() < len(same)
+    assert_allclose(natural["quiet"][count <= size], natural["noisy"][count <= size])
+    assert not same[count > size].any()
+
+
+def test_noise_by_embedding_is_refused_where_rows_are_no_entries():
+    X = np.random.default_rng(0).standard_normal((30, 2))
+    mixture = SVIGaussianMixture(2, effective_batch_size=PerEmbedding(5))
+    with pytest.raises(ValueError, match="SVIMatrixFactorization"):
+        mixture.fit(X)

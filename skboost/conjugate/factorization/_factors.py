@@ -170,6 +170,19 @@ class ObservedEntries:
         """Some of the entries; the order of the positions is lost."""
         return ObservedEntries(self.entries[index])
 
+    def noise(self, size, rng):
+        """Weights of entries, centred in every row and every column, of variance
+        n / size - 1 where one has n; None where none has more than `size`.
+        """
+        made = {}
+        for name in ("rows", "columns"):
+            index = getattr(self.entries, name)
+            draws, count = rng.standard_normal(len(index)), np.bincount(index)
+            mean = np.bincount(index, draws) / np.maximum(count, 1)
+            deviation = np.sqrt(np.maximum(count / size - 1.0, 0.0))
+            made[name] = deviation[index] * (draws - mean[index])
+        return made if any(map(np.any, made.values())) else None
+
     @cached_property
     def squares(self):
         """Squares of the values, shape (n_entries,)."""

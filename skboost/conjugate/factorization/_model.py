@@ -40,7 +40,9 @@ class _Side(GaussianFactors):
     def target(self, natural, statistics):
         """The optimum of q given the other side's."""
         other = self._model.other[self.name]
-        sums = statistics["entries"].sums(self.name, other.moments(natural[other.name]))
+        # Noise by embedding has entries of its own for either side.
+        entries = statistics.get(self.name, statistics["entries"])
+        sums = entries.sums(self.name, other.moments(natural[other.name]))
         noise, _ = self._model.noise.expected(natural)
         shared, _ = self._model.scales[self.name].expected(natural)
         return self.regressed(sums, noise, shared, self.prior)
@@ -130,13 +132,26 @@ class MatrixFactorizationModel:
     # --- expectations over the entries
 
     def expect(self, natural, observed, *weightings):
-        """Entries with their weights, and the evidence of the first weighting."""
+        """Entries with their weights, and the evidence of the first weighting.
+
+        A weighting by side ("rows", "columns") leaves out what both share.
+        """
+        sides = any(isinstance(weight, dict) for weight in weightings)
         statistics = []
         for weight in weightings or (None,):
-            if weight is not None:
-                weight = np.asarray(weight, dtype=self.dtype)
-            statistics.append({"entries": WeightedEntries(observed, weight)})
+            if isinstance(weight, dict):
+                parts = weight | {"entries": np.zeros(len(observed))}
+                made = {k: self._weighted(observed, w) for k, w in parts.items()}
+            else:
+                names = ("entries", "rows", "columns") if sides else ("entries",)
+                made = dict.fromkeys(names, self._weighted(observed, weight))
+            statistics.append(made)
         return MatrixExpectation(self, natural, tuple(statistics))
+
+    def _weighted(self, observed, weight):
+        if weight is not None:
+            weight = np.asarray(weight, dtype=self.dtype)
+        return WeightedEntries(observed, weight)
 
     def _squared_errors(self, natural, statistics):
         """Weight of all entries, and sum of E[(R_ij - u_i'v_j - b_i - c_j)^2]."""
