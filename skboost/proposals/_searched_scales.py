@@ -97,7 +97,8 @@ class _Searches:
         """`_Found` at values of ln s; where nothing is near, each from the last."""
         found, height, last = np.full((2, len(log_s)), None), np.empty(len(log_s)), None
         for k, (value, starts) in enumerate(zip(log_s, near.starts, strict=True)):
-            mixture, height[k] = self._mixture(value, starts or last or (None,), tol)
+            mixture, evidence = self._mixture(value, starts or last or (None,), tol)
+            height[k] = np.nan_to_num(evidence, nan=-1e300)
             found[0, k], found[1, k] = mixture, mixture.components
             last = mixture.components
         if near.starts[0] is None:
@@ -114,7 +115,7 @@ class _Searches:
         """What a climb at the largest scale of all that matter leads to, if another."""
         if self.target.at_common_scale(1.0).log_concave:
             return ()
-        k = np.flatnonzero(height > height.max() - _DROP)[-1]
+        k = np.flatnonzero(height >= height.max() - _DROP)[-1]
         (first,) = mixtures[k].components
         target, width = self._at(log_s[k]), first.scale()
         mode = climb_all(target, first.location()[None], width).points[0]
