@@ -5,9 +5,11 @@
 Simulation-based calibration (Talts et al. 2018) of the hierarchical models, with an
 intercept and a feature, 15 groups and 120 rows: everything is drawn from the prior that
 is fitted, but the noise scale, which is one; the dispersion of negative binomial counts
-has the median .25 and a deviation of its logarithm of one. The ranks of the truth among
+has the median .25 and a deviation of its logarithm of one. In models that are called
+correlated groups have slopes, too, whose correlation with intercepts is even between -1
+and 1. The ranks of the truth among
 99 draws are uniform where posteriors are exact; coverage is that of 90 per cent
-intervals, of scales, dispersion and effects.
+intervals, of scales, correlation, dispersion and effects.
 """
 
 from _harness import Report, parser, timed  # isort: skip
@@ -55,10 +57,12 @@ MODELS = {
     "logistic": (BoostedHierarchicalLogisticRegression, logistic),
     "Poisson": (BoostedHierarchicalPoissonRegression, poisson),
     "negative binomial": (dispersed, negative_binomial),
+    "linear, correlated": (BoostedHierarchicalLinearRegression, linear),
+    "logistic, correlated": (BoostedHierarchicalLogisticRegression, logistic),
 }
 
 
-def simulation(seed, estimator, response):
+def simulation(seed, estimator, response, correlated=False):
     """Truths and 99 draws of scales, the slope and the effects; CPU seconds."""
     rng = np.random.default_rng(seed)
     scale, coef, intercept = abs(rng.normal()), rng.normal(), rng.normal()
@@ -67,9 +71,17 @@ def simulation(seed, estimator, response):
     )
     x, effects = rng.normal(size=_N_ROWS), scale * rng.normal(size=_N_GROUPS)
     dispersion = 0.25 * np.exp(rng.normal())
-    y = response(rng, intercept + coef * x + effects[group], dispersion)
+    eta, truths = intercept + coef * x + effects[group], {"scale": scale}
+    if correlated:
+        rho, of_slopes = rng.uniform(-1.0, 1.0), abs(rng.normal())
+        slopes = rho * effects / scale
+        slopes = of_slopes * (slopes + np.sqrt(1 - rho**2) * rng.normal(size=_N_GROUPS))
+        eta = eta + slopes[group] * x
+        truths |= {"scale of slopes": of_slopes, "correlation": rho}
+    y = response(rng, eta, dispersion)
     model = estimator(
         groups=[1],
+        slopes={1: [0]} if correlated else None,
         scale_prior=HalfNormalPrior(1.0),
         prior_scale=1.0,
         intercept_scale=1.0,
@@ -79,7 +91,12 @@ def simulation(seed, estimator, response):
         return None
     _, cpu, _ = timed(model.fit, np.column_stack([x, group]), y)
     coefs, _, scales, drawn = model.sample_posterior(_N_RANKS, random_state=seed)
-    found = {"scale": (scale, scales["sd(x1)"])}
+    names = {
+        "scale": "sd(x1)",
+        "scale of slopes": "sd(x1: x0)",
+        "correlation": "cor(x1: intercept, x0)",
+    }
+    found = {part: (truth, scales[names[part]]) for part, truth in truths.items()}
     if "dispersion" in scales:
         found["dispersion"] = dispersion, scales["dispersion"]
     found["slope"] = coef, coefs[:, 0]
@@ -89,7 +106,10 @@ def simulation(seed, estimator, response):
 
 def judged(report, name, n_simulations):
     """Rows of the table of one model."""
-    runs = [simulation(seed, *MODELS[name]) for seed in range(n_simulations)]
+    correlated = "correlated" in name
+    runs = [
+        simulation(seed, *MODELS[name], correlated) for seed in range(n_simulations)
+    ]
     used = [run for run in runs if run is not None]
     for part in used[0][0]:
         truths = np.array([np.atleast_1d(found[part][0]) for found, _ in used])
