@@ -3,6 +3,8 @@
 from dataclasses import asdict
 from functools import cached_property
 
+import numpy as np
+
 from skboost._pickles import VersionedPickle
 from skboost.calibration import Calibration
 from skboost.fitting._fit import Fit, FromFit, Report
@@ -147,6 +149,77 @@ class BoostingResult(VersionedPickle):
         names, constraints = self.posterior.names, self.posterior.constraints
         return tuple(as_posterior(q, names, constraints) for q in self._fit.stages)
 
+    def rate_bound(self, curvature=None, *, delta=1.0):
+        """Theorem 1 of Locatello et al. 2018 with this run's numbers: an estimate.
+
+        ``2 (C / delta + e) / (delta t + 2)``, t from 0 for the first component, bounds
+        by how far an iterate is from the best mixture where steps are predefined or
+        searched, and components not refined. It is an ESTIMATE of that bound unless C
+        is known, since the error e of the first component is estimated, too: by what
+        the posterior gained over it and ``remaining_kl``, the KL to the target.
+
+        Parameters
+        ----------
+        curvature : float, default=None
+            C, a bound on the curvature of the KL. None takes the largest local one of
+            the run, which has some under ``step_size="adaptive"``: it can be too small.
+        delta : float, default=1.0
+            Accuracy in (0, 1] of the search for components: the share of the largest
+            duality gap that they reach.
+
+        Returns
+        -------
+        ndarray of shape (n_iter,)
+            Nats, after each iteration.
+        """
+        _check_share(delta)
+        if curvature is None:
+            curvature = max(self._curvatures)
+        first = self.elbo + self.remaining_kl - self.history[0]["elbo"]
+        t = np.arange(len(self.history))
+        return 2.0 * (curvature / delta + max(first, 0.0)) / (delta * t + 2.0)
+
+    def adaptive_rate_bound(self, *, delta=1.0, sampling_error=0.0):
+        """Theorem 1 of Dresdner et al. 2021 with this run's numbers: an estimate.
+
+        ``4 (1 - delta) E / (t delta (t delta + 1)) + 2 C_t / (delta (t delta + 1)) +
+        2 s / t`` for t from 1, the second component, where C_t is the mean of the local
+        curvatures so far, E the duality gap of the first component and s the
+        `sampling_error`. It is an ESTIMATE of a bound on how far an iterate is from the
+        best mixture: E and the curvatures come from draws, and the theorem lets
+        s / t^2 bound the error of the draws of step t, which nobody knows.
+
+        Parameters
+        ----------
+        delta : float, default=1.0
+            Accuracy in (0, 1] of the search for components, as in `rate_bound`.
+        sampling_error : float, default=0.0
+            s, nats.
+
+        Returns
+        -------
+        ndarray of shape (n_iter - 1,)
+            Nats, after each iteration but the first.
+        """
+        _check_share(delta)
+        curvatures = self._curvatures
+        t = np.arange(1, len(curvatures) + 1)
+        made = t * delta
+        start = 4.0 * (1.0 - delta) * self.history[1]["gap"] / (made * (made + 1.0))
+        steps = 2.0 * np.cumsum(curvatures) / t / (delta * (made + 1.0))
+        return start + steps + 2.0 * sampling_error / t
+
+    @property
+    def _curvatures(self):
+        """Of every step after the first component; a ValueError without."""
+        seen = [record["curvature"] for record in self.history[1:]]
+        if not seen or None in seen:
+            raise ValueError(
+                "curvature must have been measured in every step, as those of "
+                f"step_size='adaptive' with corrective='none' do; got {seen}."
+            )
+        return np.array(seen)
+
     def __getstate__(self):
         # All that is computed on demand, in place of the density.
         for name in (*_COUNTS, "stages"):
@@ -268,3 +341,8 @@ class FitInterrupted(KeyboardInterrupt):
 
     def __str__(self):
         return f"{self.args[0]} The posterior so far is in `.result` of this exception."
+
+
+def _check_share(delta):
+    if not 0.0 < delta <= 1.0:
+        raise ValueError(f"delta must be in (0, 1]; got {delta!r}.")

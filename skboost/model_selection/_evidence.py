@@ -139,6 +139,39 @@ class EvidenceSearch(FittingEstimator, GridSearchCV):
         """The largest bound, nats."""
         return float(self.cv_results_["elbo"][self.best_index_])
 
+    def oracle_bound(self, n_samples, rate):
+        """What choosing may cost where one of the candidates is true: a bound.
+
+        ``((1 + a) rate + ln(K) / n) / (1 - a)`` with the temperature a and K candidates
+        bounds the Rényi divergence of order a from the truth, expected over data and
+        under the tempered posterior of the candidate with the largest ELBO
+        (Chérief-Abdellatif 2018). It holds for exact ELBOs of independent rows.
+
+        Parameters
+        ----------
+        n_samples : int
+            Rows of the fit, n.
+        rate : float
+            Of the true candidate, in nats for each row: some distribution of its family
+            has at most this expected KL from the truth, and at most n times this KL
+            from the prior.
+
+        Returns
+        -------
+        float
+            Nats for each row; infinity at a temperature of 1, of which the theorem says
+            nothing.
+        """
+        check_is_fitted(self)
+        own = model_of(self.estimator).get_params(deep=False)
+        given = {k.rpartition("__")[2]: v for k, v in self.best_params_.items()}
+        power = float((own | given).get("temperature", 1.0))
+        if power >= 1.0:
+            return np.inf
+        n_candidates = len(self.cv_results_["params"])
+        price = (1.0 + power) * rate + np.log(n_candidates) / n_samples
+        return float(price / (1.0 - power))
+
     def get_metadata_routing(self):
         """Which metadata goes to the estimator.
 

@@ -1,6 +1,7 @@
 """Results of `boost_posterior` with every option: files, pickles, jobs."""
 
 import pickle
+import warnings
 
 import autograd.numpy as anp
 import numpy as np
@@ -117,3 +118,48 @@ def test_loading_refuses_other_files(tmp_path):
             BoostingResult.load(tmp_path / name)
     with pytest.raises(ValueError, match=r"written by MixturePosterior\.save"):
         MixturePosterior.load(tmp_path / "result")
+
+
+# --- rates of the papers
+
+
+def two_humps(theta):
+    x = theta[..., 0]
+    return anp.logaddexp(-2.0 * (x + 1.0) ** 2, -2.0 * (x - 1.0) ** 2)
+
+
+@pytest.fixture(scope="module")
+def adaptive():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return boost_posterior(
+            two_humps, 1, step_size="adaptive", corrective="none", refine=False,
+            orbit=None, tol=0.0, max_iter=4, random_state=0,
+        )  # fmt: skip
+
+
+def test_distances_that_were_seen_are_within_the_rates_of_the_papers(adaptive):
+    # The integral is known: two normal densities of standard deviation 1/2.
+    log_evidence = np.log(2.0 * 0.5 * np.sqrt(2.0 * np.pi))
+    left = log_evidence - np.array([record["elbo"] for record in adaptive.history])
+    assert len(left) == 4
+    assert np.all(left <= adaptive.rate_bound())
+    assert np.all(left[1:] <= adaptive.adaptive_rate_bound())
+
+
+def test_rates_are_the_formulas_of_the_papers(adaptive):
+    history = adaptive.history
+    curvatures = [record["curvature"] for record in history[1:]]
+    error = adaptive.elbo + adaptive.remaining_kl - history[0]["elbo"]
+    found = adaptive.rate_bound(3.0, delta=0.5)
+    assert_allclose(found[[0, 2]], [6.0 + error, 2.0 * (6.0 + error) / 3.0])
+    largest = adaptive.rate_bound()
+    assert_allclose(largest[0], max(curvatures) + error)
+    # t = 2 and delta = 1/2: t delta (t delta + 1) is 2, delta (t delta + 1) is 1.
+    found = adaptive.adaptive_rate_bound(delta=0.5, sampling_error=0.1)
+    expected = history[1]["gap"] + 2.0 * np.mean(curvatures[:2]) + 0.1
+    assert_allclose(found[1], expected)
+    with pytest.raises(ValueError, match="delta"):
+        adaptive.rate_bound(delta=0.0)
+    with pytest.raises(ValueError, match="curvature"):
+        boost_posterior(two_humps, 1, max_iter=1, random_state=0).rate_bound()

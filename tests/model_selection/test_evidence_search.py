@@ -59,6 +59,28 @@ def test_exact_bounds_are_ranked_by_the_evidence(rows):
     assert search.best_elbo_ == pytest.approx(evidence.max(), rel=1e-12)
 
 
+def test_the_divergence_of_what_is_chosen_is_within_the_oracle_bound():
+    n, power, scales = 40, 0.5, [0.1, 1.0, 10.0]
+    rng = np.random.default_rng(0)
+    divergences = []
+    for _ in range(20):
+        X = rng.standard_normal((n, 1))
+        search = EvidenceSearch(NormalMean(temperature=power), {"scale": scales}).fit(X)
+        best = search.best_estimator_
+        # Of order a between N(m, 1) and N(0, 1): a m^2 / 2.
+        divergences.append(0.5 * power * (best.mean_**2 + best.variance_))
+    # N(0, 1/n) is 1 / (2 n) from the truth, and as near to the prior as this.
+    kl = 0.5 * (1.0 / n - 1.0 + np.log(n))
+    rate = max(0.5 / n, kl / n)
+    bound = search.oracle_bound(n, rate)
+    assert np.mean(divergences) < bound
+    # What K costs, by itself.
+    assert search.oracle_bound(n, 0.0) == pytest.approx(2.0 * np.log(3) / n)
+    assert bound - search.oracle_bound(n, 0.0) == pytest.approx(3.0 * rate)
+    plain = EvidenceSearch(NormalMean(), {"temperature": [1.0]}).fit(X)
+    assert plain.oracle_bound(n, rate) == np.inf
+
+
 def test_the_best_start_counts(rows):
     # The largest of several valid bounds is the tightest.
     model, seeds = NormalMean(loss=5.0), list(range(8))
