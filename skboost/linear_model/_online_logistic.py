@@ -1,6 +1,10 @@
 """Bayesian logistic regression that learns from a stream."""
 
+from numbers import Real
+
 import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skboost._sklearn import StrOptions, fit_context
 from skboost.fitting import callback_data
@@ -226,6 +230,51 @@ class OnlineBayesianLogisticRegression(BayesianClassifier, OnlineEstimator):
             first = "_streams" not in vars(self)
             batch = self._read(X, y, sample_weight, classes, reset=first)
             return self._one_more(self._model(first), batch)
+
+    def regret_bound(self, X):
+        """Regret of ``method="sva"`` against its own last posterior: a bound.
+
+        ``cumulative_loss_`` exceeds the expected loss of the same rows under the
+        posterior q of now by at most ``rate L^2 T / gamma + KL(q, prior) / rate``
+        (Chérief-Abdellatif, Alquier and Khan 2019, with q in place of the infimum),
+        where T is ``n_seen_``, gamma one over the largest prior variance, and
+        ``L^2 = (1 + 2 / pi) |x|^2`` of the longest row, with its intercept.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            All rows so far, or any that have the longest of them; weights are at
+            most 1.
+
+        Returns
+        -------
+        float
+            Nats.
+
+        Raises
+        ------
+        ValueError
+            Where the theorem does not speak: of other methods, of several classes, and
+            of steps that vary, are of batches, or forget.
+        """
+        check_is_fitted(self)
+        rule, streams = self._model_.rule, self._streams
+        steady = isinstance(rule.learning_rate, Real) and rule.forgetting == 1.0
+        plain = self._model_.batch_size is None and len(streams) == 1
+        if self.method != "sva" or not (steady and plain):
+            raise ValueError(
+                "regret_bound needs method='sva' with a number as learning_rate, "
+                "forgetting=1, batch_size=None and two classes; got "
+                f"method={self.method!r}, learning_rate={self.learning_rate!r}."
+            )
+        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
+        squares = X.multiply(X) if sparse.issparse(X) else X * X
+        longest = np.max(squares.sum(axis=1)) + self._model_.layout.intercept
+        scale = streams[0].scale
+        steps = (1.0 + 2.0 / np.pi) * longest * self.n_seen_ * scale.max() ** 2
+        mean, sd = streams[0].mean / scale, streams[0].std / scale
+        kl = np.sum(0.5 * (mean**2 + sd**2 - 1.0) - np.log(sd))
+        return float(rule.learning_rate * steps + kl / rule.learning_rate)
 
     # --- the model
 

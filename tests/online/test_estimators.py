@@ -458,3 +458,37 @@ def test_callbacks_hear_of_a_long_pass(batch_size, cancer, monkeypatch):
     assert_array_equal(model.coef_, plain.coef_)
     model = CLASSIFIER(**settings).set_callbacks(stopped).fit(X, y)
     assert model.n_seen_ == (400 if batch_size is None else 360)
+
+
+@pytest.mark.parametrize("rate", [0.01, 0.1])
+def test_the_regret_of_sva_is_within_its_bound(rate):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (300, 3))
+    y = (X @ [2.0, -1.0, 0.0] + rng.logistic(size=300) > 0.0).astype(int)
+    model = OnlineBayesianLogisticRegression(
+        method="sva", learning_rate=rate, prior_scale=0.5, intercept_scale=1.0
+    ).fit(X, y)
+    posterior = model.posterior_
+    rows = np.column_stack([X, np.ones(300)])
+    mean, std = posterior.mean(), np.sqrt(np.diag(posterior.covariance()))
+    nodes, weights = np.polynomial.hermite_e.hermegauss(40)
+    spread = np.sqrt(rows**2 @ std**2)
+    eta = (rows @ mean)[:, None] + spread[:, None] * nodes
+    losses = np.logaddexp(0.0, eta) - y[:, None] * eta
+    expected = np.sum(losses @ weights) / weights.sum()
+    bound = model.regret_bound(X)
+    assert model.cumulative_loss_ - expected <= bound
+    scale = np.array([0.5, 0.5, 0.5, 1.0])
+    kl = 0.5 * ((mean**2 + std**2) / scale**2 - 1.0) - np.log(std / scale)
+    longest = np.max(np.sum(rows**2, axis=1))
+    steps = (1.0 + 2.0 / np.pi) * longest * 300
+    assert bound == pytest.approx(rate * steps + kl.sum() / rate)
+    assert model.regret_bound(sparse.csr_array(X)) == pytest.approx(bound)
+
+
+def test_a_regret_bound_is_refused_where_the_theorem_does_not_speak():
+    X, y = np.array([[0.0], [1.0]]), [0, 1]
+    for params in ({"method": "svb"}, {"method": "sva", "forgetting": 0.9}):
+        model = OnlineBayesianLogisticRegression(learning_rate=0.1, **params).fit(X, y)
+        with pytest.raises(ValueError, match="regret_bound needs"):
+            model.regret_bound(X)
