@@ -4,6 +4,7 @@ from skboost.expectation_propagation._contrasts import ClassRows
 from skboost.expectation_propagation._fits import Sites, propagated, variational
 from skboost.expectation_propagation._mixture_priors import (
     MixedRows,
+    horseshoe_mixture,
     laplace_mixture,
     student_t_mixture,
 )
@@ -26,6 +27,7 @@ __all__ = [
     "SignedRows",
     "Sites",
     "WideRows",
+    "horseshoe_mixture",
     "laplace_mixture",
     "linear_predictors",
     "propagated",

@@ -10,14 +10,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skboost._math import log_sum_exp
+from skboost._math import LOG_2PI, log_sum_exp
 from skboost.expectation_propagation import _probits
 from skboost.expectation_propagation._fits import Sites
-from skboost.expectation_propagation._predictors import Primal
+from skboost.expectation_propagation._predictors import Moments, Predictors, Primal
 from skboost.expectation_propagation._scales import SignedRows
 
 # Step of the grid, and the largest logarithm of a variance: a deviation of 3,000.
 _STEP, _HIGHEST = 0.5, 16.0
+# Logarithms of local scales of the horseshoe: the density of sixteen is within 2 % of
+# that of all, from a hundredth of the scale up to a hundred times it.
+_LOCAL = np.linspace(-5.0, 6.0, 16)
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,14 @@ class ScaleMixture:
         first = share @ self._fall
         return value, -mean * first, first
 
+    def log_density(self, z):
+        """Log density and score of points, arrays like them."""
+        logs = self.log_weights - 0.5 * (
+            self.log_variances + z[..., None] ** 2 * np.exp(-self.log_variances)
+        )
+        value, share = _summed(logs)
+        return value - 0.5 * LOG_2PI, -z * (share @ np.exp(-self.log_variances))
+
     @property
     def _fall(self):
         return np.exp(-self.log_variances) - 1.0 / self.width**2
@@ -92,11 +103,80 @@ def student_t_mixture(df):
     return ScaleMixture(height[matters], log_v[matters])
 
 
+def horseshoe_mixture():
+    """The horseshoe of scale 1: a half-Cauchy distribution of the deviation."""
+    height = _LOCAL - np.log1p(np.exp(2.0 * _LOCAL))
+    return ScaleMixture(height - log_sum_exp(height[None]), 2.0 * _LOCAL)
+
+
+@dataclass(frozen=True)
+class MixedDual(Predictors):
+    """Rows, and after them coefficients of deviation `width` in units of the prior.
+
+    By the covariance matrix of the rows: for more coefficients than rows.
+    """
+
+    width: float
+
+    def of(self, which):
+        """See `Predictors`."""
+        return MixedDual(self.scaled[which], self.scales[which], self.width)
+
+    def _solved(self, precision, shift):
+        """Means and, without rows, variances of coefficients in units of the prior.
+
+        With them what rows take from these, twice a matrix of rows, and
+        ``ln |I + T K|``.
+        """
+        n, back = self.scaled.shape[1], self.scaled.transpose(0, 2, 1)
+        own = 1.0 + self.width**2 * precision[:, n:]
+        free, root = 1.0 / own, np.sqrt(precision[:, :n])
+        narrowed = self.scaled * free[:, None, :]
+        inner = root[:, :, None] * (narrowed @ back) * root[:, None, :]
+        factor = np.linalg.cholesky(inner + np.eye(n))
+        log_det = 2.0 * np.log(np.diagonal(factor, axis1=1, axis2=2)).sum(axis=1)
+        log_det += np.log(own).sum(axis=1)
+        taken = np.linalg.inv(factor) @ (root[:, :, None] * narrowed)
+        pulled = self._pulled(shift[:, :n]) + self.width * shift[:, n:]
+        seen = taken @ pulled[:, :, None]
+        mean = free * pulled - (taken.transpose(0, 2, 1) @ seen)[:, :, 0]
+        return mean, free, taken, log_det
+
+    def moments(self, precision, shift):
+        """`Moments` given sites."""
+        mean, free, taken, log_det = self._solved(precision, shift)
+        back = self.scaled.transpose(0, 2, 1)
+        rows = np.einsum("gnp,gp,gnp->gn", self.scaled, free, self.scaled)
+        rows = rows - ((taken @ back) ** 2).sum(axis=1)
+        own = self.width**2 * (free - (taken**2).sum(axis=1))
+        mean = (self.scaled @ mean[:, :, None])[:, :, 0], self.width * mean
+        return Moments(np.hstack(mean), np.hstack([rows, own]), log_det)
+
+    def marginals(self, precision, shift):
+        """Means and variances (n_priors, dim) of the parameters given sites."""
+        mean, free, taken, _ = self._solved(precision, shift)
+        variance = np.maximum(free - (taken**2).sum(axis=1), 1e-12 * free)
+        return self.scales * mean, self.scales**2 * variance
+
+    def posterior(self, precision, shift):
+        """Means (n_priors, dim) and covariances of the parameters given sites."""
+        mean, free, taken, _ = self._solved(precision, shift)
+        taken = taken * self.scales[:, None, :]
+        covariance = -taken.transpose(0, 2, 1) @ taken
+        every = np.arange(free.shape[1])
+        covariance[:, every, every] += self.scales**2 * free
+        return self.scales * mean, covariance
+
+
 @dataclass(frozen=True)
 class MixedRows(SignedRows):
-    """`SignedRows` of coefficients whose prior is a `ScaleMixture`."""
+    """`SignedRows` of coefficients whose prior is a `ScaleMixture`.
+
+    Gaussians of as many parameters as have no room for a covariance are `marginal`.
+    """
 
     mixture: ScaleMixture
+    marginal: bool = False
 
     @property
     def counts(self):
@@ -132,6 +212,8 @@ class MixedRows(SignedRows):
         """Those of the rows and the coefficients, for squared scales of the prior."""
         width = self.mixture.width
         scales = width * np.sqrt(variances)
+        if len(self.X) < scales.shape[1]:
+            return MixedDual(self.X * scales[:, None, :], scales, width)
         own = np.tile(width * np.eye(scales.shape[1]), (len(scales), 1, 1))
         rows = np.concatenate([self.X * scales[:, None, :], own], axis=1)
         return Primal(rows, scales)

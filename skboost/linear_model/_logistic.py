@@ -57,8 +57,8 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
 
     Parameters
     ----------
-    prior : {"auto", "principal", "normal", "laplace", "student_t", "cauchy"}, \
-            Prior or dict, default="auto"
+    prior : {"auto", "principal", "normal", "laplace", "student_t", "cauchy", \
+            "horseshoe"}, Prior or dict, default="auto"
         Of the coefficients: independent ones, or ``"principal"``, the average of three
         normal priors whose variances along principal components are in proportion to
         those of the columns to the power 0, 1/2 or 1. It needs a learned scale and full

@@ -42,7 +42,12 @@ from skboost.targets import (
 
 LINEAR_MODEL_CONSTRAINTS = {
     **BOOSTING_CONSTRAINTS,
-    "prior": [StrOptions(set(PRIORS)), InstanceOf(Prior, "skboost.priors"), dict],
+    # The horseshoe is for classes, where it was measured.
+    "prior": [
+        StrOptions(set(PRIORS) - {"horseshoe"}),
+        InstanceOf(Prior, "skboost.priors"),
+        dict,
+    ],
     "prior_scale": [
         StrOptions({"learn"}),
         InstanceOf(ScalePrior, "skboost.priors"),

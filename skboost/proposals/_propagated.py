@@ -14,6 +14,7 @@ from skboost.expectation_propagation import (
     MixedRows,
     SignedRows,
     WideRows,
+    horseshoe_mixture,
     laplace_mixture,
     scale_nodes,
     student_t_mixture,
@@ -24,6 +25,7 @@ from skboost.proposals._density import DensityProposer, FamilyProposer
 from skboost.targets import (
     ColumnScale,
     GLMTarget,
+    HorseshoePrior,
     LaplacePrior,
     Logistic,
     Multinomial,
@@ -67,9 +69,9 @@ def propagates(target, family):
         same = type(prior) is NormalPrior and (by_class == by_class[0]).all()
         return same and has_room_for_classes(*size, target.likelihood.n_outputs)
     learns, normal = target.scale_prior is not None, type(prior) is NormalPrior
-    wide = learns and normal and is_wide(*size)
+    wide = learns and type(prior) in (NormalPrior, HorseshoePrior) and is_wide(*size)
     if isinstance(target.likelihood, Poisson):
-        return wide or (learns and normal and has_room(*size))
+        return normal and (wide or (learns and has_room(*size)))
     logistic, known = isinstance(target.likelihood, Logistic), type(prior) in _MIXTURES
     return logistic and (wide or (known and has_room(*size)))
 
@@ -100,6 +102,7 @@ _MIXTURES = {
     NormalPrior: None,
     LaplacePrior: lambda prior: laplace_mixture(),
     StudentTPrior: lambda prior: student_t_mixture(prior.checked().df),
+    HorseshoePrior: lambda prior: horseshoe_mixture(),
 }
 
 
@@ -124,7 +127,7 @@ def signed_rows(target, family):
     prior = target.prior if target.scale_prior is None else target.prior.coef
     mixture, weight = _MIXTURES[type(prior)], target.temperature * weight
     if mixture is not None:
-        return MixedRows(X, weight, mixture(prior))
+        return MixedRows(X, weight, mixture(prior), family.low_rank)
     return (WideRows if family.low_rank else SignedRows)(X, weight)
 
 

@@ -61,6 +61,7 @@ from skboost.targets._ordinal import CumulativeLogits, OrdinalTarget
 from skboost.targets._priors import (
     PRIORS,
     FlatPrior,
+    HorseshoePrior,
     LaplacePrior,
     NormalPrior,
     Prior,

@@ -1,9 +1,44 @@
-"""Expectations of any smooth function of one Gaussian variable."""
+"""Expectations of smooth functions of one Gaussian variable, and interpolation."""
 
 from functools import lru_cache
 from math import ceil, log, sqrt
 
 import numpy as np
+
+# Step of a grid of ln|z|, on which functions are polynomials through the nearest nodes,
+# and the share of the smallest scale below which they are those of zero.
+_STEP, _ZERO = 0.06, 1e-8
+_NEAREST = np.arange(-2, 4)
+
+
+class LogGrid:
+    """Coordinates z (n, dim) between nodes of ln|z|, for functions of z over scales."""
+
+    def __init__(self, z, s):
+        self.z = np.copysign(np.maximum(np.abs(z), _ZERO * s.min()), z)
+        place = np.log(np.abs(self.z)) / _STEP
+        left = np.floor(place).astype(int)
+        first = left.min() + _NEAREST[0]
+        steps = np.arange(first, left.max() + _NEAREST[-1] + 1)
+        self.nodes = np.exp(_STEP * steps)[:, None]
+        rows = len(steps) * np.arange(len(z))[:, None]
+        self._flat = [left + k - first + rows for k in _NEAREST]
+        self._weights = [
+            np.prod([(place - left - j) / (k - j) for j in _NEAREST if j != k], axis=0)
+            for k in _NEAREST
+        ]
+
+    def counts(self):
+        """Weights (n, n_nodes) by which values at nodes add up to those of a row."""
+        counts = np.zeros(len(self.z) * len(self.nodes))
+        for flat, weight in zip(self._flat, self._weights, strict=True):
+            counts += np.bincount(flat.ravel(), weight.ravel(), len(counts))
+        return counts.reshape(len(self.z), -1)
+
+    def at(self, values):
+        """Values (n, n_nodes) of every row at its own coordinates, (n, dim)."""
+        parts = zip(self._flat, self._weights, strict=True)
+        return sum(weight * values.ravel()[flat] for flat, weight in parts)
 
 
 def gaussian_expectation_1d(func, mean, sd, tol=1e-10, max_halvings=10):

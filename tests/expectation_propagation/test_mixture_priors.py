@@ -9,6 +9,7 @@ from scipy.stats import laplace, norm, t
 from skboost.expectation_propagation import (
     MixedRows,
     SignedRows,
+    horseshoe_mixture,
     laplace_mixture,
     scale_nodes,
     student_t_mixture,
@@ -83,6 +84,46 @@ def test_posteriors_have_their_moments_and_evidence(mixture, exact):
         assert found.log_evidence[k] == pytest.approx(log_z, abs=0.03)
         assert found.means[k] == pytest.approx(mean, abs=0.1 * std.min())
         assert np.sqrt(np.diag(found.covariances[k])) == pytest.approx(std, rel=0.1)
+
+
+def test_fewer_rows_than_columns_have_the_same_posterior():
+    rng = np.random.default_rng(1)
+    wide, s = rng.standard_normal((7, 9)), np.array([[0.3], [2.0]]) * np.ones(9)
+    dual = MixedRows(wide, np.ones(7), horseshoe_mixture()).predictors(s**2)
+    # Rows of zeros say nothing, and with ten of them the other form is taken.
+    padded = np.vstack([wide, np.zeros((10, 9))])
+    primal = MixedRows(padded, np.ones(17), horseshoe_mixture()).predictors(s**2)
+    assert type(dual) is not type(primal)
+    sites = rng.uniform(0.1, 2.0, (2, 16)), rng.standard_normal((2, 16))
+    more = [np.insert(part, [7] * 10, 0.0, axis=1) for part in sites]
+    for given, others in zip(dual.moments(*sites), primal.moments(*more), strict=True):
+        others = np.delete(others, range(7, 17), axis=1) if others.ndim > 1 else others
+        assert given == pytest.approx(others, rel=1e-6, abs=1e-8)
+    means, covariances = dual.posterior(*sites)
+    expected = primal.posterior(*more)
+    assert means == pytest.approx(expected[0], rel=1e-6, abs=1e-8)
+    assert covariances == pytest.approx(expected[1], rel=1e-6, abs=1e-8)
+    marginal = dual.marginals(*sites)
+    assert marginal[0] == pytest.approx(means)
+    variances = np.diagonal(covariances, axis1=1, axis2=2)
+    assert marginal[1] == pytest.approx(variances, rel=1e-6)
+
+
+def test_the_horseshoe_leaves_alone_what_is_large():
+    rng = np.random.default_rng(3)
+    columns = rng.standard_normal((60, 100))
+    signs = np.where(3.0 * columns[:, 0] > rng.logistic(size=60), 1.0, -1.0)
+    rows = columns * signs[:, None]
+    sparse, normal = (
+        kind.gaussians(np.full((1, 100), scale**2)).means[0]
+        for kind, scale in (
+            (MixedRows(rows, np.ones(60), horseshoe_mixture()), 0.02),
+            (SignedRows(rows, np.ones(60)), 0.2),
+        )
+    )
+    # 3.5 for .5, and .008 for .05.
+    assert abs(sparse[0]) > 2.0 * abs(normal[0])
+    assert np.median(abs(sparse[1:])) < 0.5 * np.median(abs(normal[1:]))
 
 
 def test_a_weight_is_repetition():

@@ -126,6 +126,19 @@ def test_many_correlated_columns_are_weighed_along_their_components():
     assert np.mean(gains) > 0.005
 
 
+def test_few_large_coefficients_are_found_under_a_horseshoe():
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((360, 70))
+    y = (rows[:, :2] @ [3.0, -3.0] > rng.logistic(size=360)).astype(int)
+    models = [
+        fitted(rows[:60], y[:60], prior=prior, max_iter=1)
+        for prior in ("normal", "horseshoe")
+    ]
+    losses = [log_loss(y[60:], one.predict_proba(rows[60:])) for one in models]
+    assert losses[1] < losses[0] - 0.1
+    assert hasattr(models[1], "prior_scale_")
+
+
 @pytest.mark.parametrize(
     "settings",
     [

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from scipy.integrate import quad
+from scipy.special import exp1
 from sklearn.base import clone
 
 from skboost.priors import (
@@ -18,11 +19,23 @@ from skboost.targets import validate_scale
 
 from .conftest import differences
 
+
+class Horseshoe:
+    """Sixteen normal distributions by their deviation, which is half-Cauchy."""
+
+    def logpdf(self, z):
+        deviations = np.exp(np.linspace(-5.0, 6.0, 16))
+        share = deviations * stats.halfcauchy.pdf(deviations)
+        parts = stats.norm(scale=deviations).pdf(np.asarray(z)[..., None])
+        return np.log(parts @ (share / share.sum()))
+
+
 REFERENCE = {
     "normal": stats.norm,
     "laplace": stats.laplace,
     "student_t": stats.t(df=4.0),
     "cauchy": stats.cauchy,
+    "horseshoe": Horseshoe(),
 }
 
 
@@ -106,6 +119,32 @@ def test_a_vanishing_variance_gives_the_density_itself(name):
     assert found.value == pytest.approx(value[0], rel=1e-12)
     np.testing.assert_allclose(found.d_mean, score[0], rtol=1e-12)
     assert np.all(np.isfinite(found.d_variance))
+
+
+def test_sixteen_scales_are_the_horseshoe():
+    z = np.geomspace(0.01, 100.0, 50)
+    half = 0.5 * z**2
+    # exp(x) E1(x), which is nearly 1 / (x + 1) where it underflows.
+    tail = np.where(
+        half < 500, np.exp(np.minimum(half, 500)) * exp1(half), 1 / (half + 1)
+    )
+    expected = tail / np.sqrt(2.0 * np.pi**3)
+    found = np.exp(as_prior("horseshoe").log_density(z[:, None], np.ones(1)))
+    assert found == pytest.approx(expected, rel=0.02)
+
+
+@pytest.mark.parametrize("name", ["student_t", "horseshoe"])
+def test_densities_at_many_scales_are_those_of_each(name):
+    rng, s = np.random.default_rng(2), np.geomspace(0.05, 20.0, 7)
+    z, share = rng.standard_t(2, size=(200, 4)), rng.dirichlet(np.ones(7), 200)
+    z[0, 0] = 0.0
+    prior = as_prior(name)
+    parts = [prior.value_and_score(z, np.full(4, one)) for one in s]
+    found = prior.log_at_scales(z, s)
+    assert found == pytest.approx(np.column_stack([v for v, _ in parts]), rel=1e-6)
+    expected = sum(w[:, None] * g for w, (_, g) in zip(share.T, parts, strict=True))
+    found = prior.score_at_scales(z, s, share)
+    assert found == pytest.approx(expected, rel=1e-5, abs=1e-3)
 
 
 def test_student_t_is_accurate_when_the_variance_dwarfs_the_scale():
