@@ -171,6 +171,11 @@ class BoostingResult(VersionedPickle):
         -------
         ndarray of shape (n_iter,)
             Nats, after each iteration.
+
+        Raises
+        ------
+        ValueError
+            If `delta` is not in (0, 1], or no `curvature` is given and a step has none.
         """
         _check_share(delta)
         if curvature is None:
@@ -200,6 +205,11 @@ class BoostingResult(VersionedPickle):
         -------
         ndarray of shape (n_iter - 1,)
             Nats, after each iteration but the first.
+
+        Raises
+        ------
+        ValueError
+            If `delta` is not in (0, 1], or a step has no curvature.
         """
         _check_share(delta)
         curvatures = self._curvatures
