@@ -128,7 +128,10 @@ def marginal_of(rows, likelihood=None, scale=None):
     if normal and 0 < n_columns <= _MOST_COLUMNS:
         if n_factors < 2:
             return IntegratedNormalMarginal(rows, scale)
-        if others - max(f.size for f in rows.factors) <= MOST_OTHERS:
+        # Several correlations of a factor have moments by tens of thousands of draws,
+        # of which each would factorise a matrix for the coefficients beside them.
+        draws = any(f.correlated and f.n_effects > 2 for f in rows.factors)
+        if not draws and others - max(f.size for f in rows.factors) <= MOST_OTHERS:
             return CrossedNormalMarginal(rows, scale)
     if likelihood is None:
         # Both are in closed form; one factor needs no factorisation for each draw, so

@@ -42,7 +42,9 @@ def response(kind, eta, seed=1):
     return eta + 0.5 * rng.normal(size=len(eta))
 
 
-@pytest.mark.parametrize("kind", EVERY)
+@pytest.mark.parametrize(
+    "kind", [LINEAR, *(pytest.param(k, marks=pytest.mark.slow) for k in EVERY[1:])]
+)
 def test_correlated_slopes_are_found_predicted_and_exported(kind, tmp_path):
     X, effects, eta = days()
     y = response(kind, eta)
