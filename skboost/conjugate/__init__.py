@@ -13,6 +13,7 @@ from skboost.conjugate._natural import (
     inside,
     largest_step,
     natural_step,
+    prior_of,
     scaled,
 )
 from skboost.conjugate.factorization._ascent import (
@@ -48,5 +49,8 @@ from skboost.conjugate.gaussian_mixture._family import (
 from skboost.conjugate.gaussian_mixture._gibbs import gibbs_naturals, gibbs_sweep
 from skboost.conjugate.gaussian_mixture._model import GaussianMixtureModel
 from skboost.conjugate.gaussian_mixture._search import explanations
-from skboost.conjugate.gaussian_mixture._shared import SharedPrior
+from skboost.conjugate.gaussian_mixture._shared import (
+    SharedMixtureModel,
+    SharedPrior,
+)
 from skboost.conjugate.topics._model import Documents, TopicModel

@@ -77,6 +77,12 @@ def natural_step(factors, natural, statistics, rate, noise=None):
     return NaturalStep(natural, n_groups, int(n_shrunk))
 
 
+def prior_of(factor, natural):
+    """Natural parameter of a factor's prior, which may depend on other factors."""
+    given = getattr(factor, "prior_given", None)
+    return factor.prior if given is None else given(natural)
+
+
 def inside(factor, start, end):
     """The point nearest to `end`, on the line from `start`, that is well inside, and
     how far each group went (*group).

@@ -15,7 +15,7 @@ from skboost.conjugate import (
 )
 from skboost.fitting import make_settings
 from skboost.mixture._priors import mixture_settings, moments, shares
-from skboost.mixture._shared import learns_tie
+from skboost.mixture._shared import shared_prior
 from skboost.mixture._starts import any_given, started
 from skboost.proposals import ConjugateProposer
 
@@ -40,8 +40,8 @@ def target_under(estimator, model, X, weight):
     """The target of rows under a model, what its clusters share integrated out."""
     shared = None
     if shares(estimator):
-        tie = learns_tie(estimator, model.settings)
-        shared = SharedPrior.of(model.settings, tie, estimator.degrees_of_freedom_prior)
+        dof = estimator.degrees_of_freedom_prior
+        shared = shared_prior(estimator, model.settings, dof)
     return ConjugateTarget(model, model.rows(X), weight, estimator.n_jobs, shared)
 
 

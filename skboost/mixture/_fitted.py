@@ -51,7 +51,7 @@ def natural_attributes(model, kind, natural):
         "weight_concentration_": concentration,
         "mean_precision_": _per_cluster(factor.get("mean_precision")),
         "degrees_of_freedom_": _per_cluster(dof),
-        **prior_attributes(model, kind),
+        **prior_attributes(model.given(natural), kind),
         "_predictive": SinglePredictive.of(model, natural),
     }
 

@@ -5,7 +5,6 @@ import numpy as np
 from skboost._random import generator
 from skboost.conjugate import (
     ConjugateTarget,
-    GaussianMixtureModel,
     SharedPrior,
     explanations,
 )
@@ -26,27 +25,24 @@ def with_floor(settings, covariance):
     return settings | {"reg_covar": settings["reg_covar"] + _FLOOR * variance}
 
 
-def learns_tie(estimator, settings):
-    """Whether the spread of centres is learned, too."""
-    return estimator.mean_precision_prior is None and "mean_precision" in settings
+def shared_prior(estimator, settings, dof):
+    """What clusters share under the settings of a model, before rows are seen."""
+    # With the spread of their centres, where that is not given.
+    tie = estimator.mean_precision_prior is None and "mean_precision" in settings
+    return SharedPrior.of(settings, tie, dof)
 
 
-def with_learned_prior(estimator, settings, X, weight):
-    """Settings of a model at the expected hyperparameters of the best explanation of
-    the rows, under the usual degrees of freedom, and its natural parameters.
-    """
+def known_start(model, shared, X, weight):
+    """Natural parameters of a `SharedMixtureModel` at the best explanation of rows."""
     # Draws are the same for all seeds, and rows in an order that does not depend on
-    # where their origin is: the prior is a function of the rows.
-    order = np.lexsort((X - settings["center"]).T[::-1])
+    # where their origin is: the start is a function of the rows.
+    order = np.lexsort((X - model.center).T[::-1])
     X, weight = X[order], weight[order]
     if len(X) > _MOST_ROWS:
         some = generator(0).choice(len(X), _MOST_ROWS, replace=False)
         total, X, weight = weight.sum(), X[some], weight[some]
         weight = weight * (total / weight.sum())
-    model = GaussianMixtureModel(**settings)
-    tie = learns_tie(estimator, settings)
-    prior = SharedPrior.of(settings, tie, settings["dof"])
-    target = ConjugateTarget(model, model.rows(X), weight, shared=prior)
+    plain = shared.model()
+    target = ConjugateTarget(plain, plain.rows(X), weight, shared=shared)
     best, *_ = explanations(target, "kmeans", 0, _STARTS)
-    reg_covar = {"reg_covar": float(estimator.reg_covar)}
-    return best.prior.model().settings | reg_covar, best.natural
+    return model.with_hyperparameters(best.natural, best.prior)

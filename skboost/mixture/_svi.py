@@ -5,7 +5,7 @@ from functools import partial
 from skboost._parallel import single_threaded
 from skboost._random import generator, root_seed
 from skboost._sklearn import fit_context
-from skboost.conjugate import GaussianMixtureModel
+from skboost.conjugate import GaussianMixtureModel, SharedMixtureModel
 from skboost.fitting import (
     START,
     SVI_CONSTRAINTS,
@@ -30,7 +30,7 @@ from skboost.mixture._rows import (
     warn_of_few_rows,
     weighted_rows,
 )
-from skboost.mixture._shared import with_learned_prior
+from skboost.mixture._shared import known_start, shared_prior
 from skboost.mixture._starts import any_given, start_of
 from skboost.svi import SVILimits, SVIState
 
@@ -81,14 +81,12 @@ class SVIGaussianMixture(BayesianMixture, SVIEstimator):
     covariance_prior : "shared", None, float or array-like, default="shared"
         `degrees_of_freedom_prior` times the prior covariance, in the shape of one
         cluster's. "shared": learned from the rows, with the spread of the centres
-        (`mean_precision_prior`). Before a fit, coordinate ascent from a few starts, on
-        at most 4,096 of the rows, finds a posterior of the clusters together with
-        ``q(B)`` and ``q(tau)`` of a scale ``B ~ Wishart`` and ``tau ~ Gamma(1/2, 5)``
-        that they share; the fit has their expected values as its prior, and these
-        stay as they are: `elbo_` is that of this prior. A stream learns them from its
-        first batch. Other priors that are given are used as they are. None: the
-        covariance of the data, and the other defaults of scikit-learn. For diagonal
-        and spherical precisions the prior is the exact Gamma distribution;
+        (`mean_precision_prior`): ``q(B)`` and ``q(tau)`` of a scale ``B ~ Wishart`` and
+        ``tau ~ Gamma(1/2, 5)`` are updated with the clusters, in batches and streams,
+        too. Their expected values are `covariance_prior_` and `mean_precision_prior_`,
+        and `elbo_` has their divergences. Other priors that are given are used as they
+        are. None: the covariance of the data, and the other defaults of scikit-learn.
+        For diagonal and spherical precisions the prior is the exact Gamma distribution;
         scikit-learn's bound keeps digamma terms of the matrix case there, and for tied
         covariances counts the prior `n_components` times.
     known_covariances : float or array-like, default=None
@@ -114,8 +112,9 @@ class SVIGaussianMixture(BayesianMixture, SVIEstimator):
         Power of the likelihood in (0, 1]; 1 is Bayes (Alquier 2019, Algorithm 1).
     init_params : {"kmeans", "k-means++", "random", "random_from_data"}, \
             default="kmeans"
-        How the first responsibilities are made. With "kmeans" the first run begins
-        with the optimum from which the shared prior was learned, where one is.
+        How the first responsibilities are made. Under a shared prior the first run
+        with "kmeans" begins where the best of a few runs of coordinate ascent, on at
+        most 4,096 of the rows, ended.
     weights_init, means_init, precisions_init : array-like, default=None
         Where runs start, in the shapes of `weights_`, `means_` and `precisions_`: the
         mixture with these values assigns the rows; what is None comes from
@@ -390,13 +389,14 @@ class SVIGaussianMixture(BayesianMixture, SVIEstimator):
         return self._learned_model(moments, *start)
 
     def _learned_model(self, moments, X, weight):
-        """The model of rows, with what clusters share learned from them, and starts."""
-        settings, known = mixture_settings(self, moments), []
-        if shares(self):
-            settings, natural = with_learned_prior(self, settings, X, weight)
-            usual = self.init_params == "kmeans" and not any_given(self)
-            known = [natural] if usual else []
-        return GaussianMixtureModel(**settings), known
+        """The model of rows, and a start from their best explanation if it is usual."""
+        settings = mixture_settings(self, moments)
+        if not shares(self):
+            return GaussianMixtureModel(**settings), []
+        shared = shared_prior(self, settings, settings["dof"])
+        model = SharedMixtureModel(shared, float(self.reg_covar))
+        usual = self.init_params == "kmeans" and not any_given(self)
+        return model, [known_start(model, shared, X, weight)] if usual else []
 
     def _attributes(self, model):
         return partial(natural_attributes, model, self.weight_concentration_prior_type)

@@ -24,7 +24,7 @@ from time import perf_counter
 import numpy as np
 
 from skboost._random import generator
-from skboost.conjugate import combine, inside, natural_step, scaled
+from skboost.conjugate import combine, inside, natural_step, prior_of, scaled
 from skboost.svi._schedules import PerEmbedding, effective_size, rate_at
 
 # Streams of one step.
@@ -273,6 +273,6 @@ def rescaled(model, natural, factor):
     moved = {}
     for part in model.factors:
         own = natural[part.name]
-        more = combine(1.0 - factor, part.prior, factor, own)
+        more = combine(1.0 - factor, prior_of(part, natural), factor, own)
         moved[part.name], _ = inside(part, own, more)
     return moved

@@ -15,12 +15,15 @@ from sklearn.preprocessing import scale
 from skboost.conjugate import (
     ConjugateTarget,
     GaussianMixtureModel,
+    SharedMixtureModel,
     SharedPrior,
+    combine,
     coordinate_ascent,
     start,
     sweeps,
 )
 from skboost.mixture import BoostedGaussianMixture, SVIGaussianMixture
+from skboost.svi import ConstantRate, SVIState, absorb
 
 TYPES = ["full", "tied", "diag", "spherical"]
 IRIS, SPECIES = load_iris(return_X_y=True)
@@ -159,6 +162,87 @@ def test_several_runs_at_once_are_those_one_by_one(covariance_type):
         family = target.family
         assert_allclose(family.params(together[i]), family.params(alone), rtol=1e-7)
         assert_allclose(moved[i], alone_moved[0], rtol=1e-5)
+
+
+# --- q(B) and q(tau) as factors of a model
+
+
+def _with_factors(covariance_type, missing=False):
+    """A model with hyperparameters as factors, q away from its optimum, and rows."""
+    X = IRIS[::3].copy()
+    if missing:
+        X[::7, 1] = np.nan
+    target, natural = _begun(covariance_type)
+    model = SharedMixtureModel(target.shared, 0.0)
+    rows, weight = model.rows(X), 1.0 + np.arange(len(X)) % 2
+    natural = model.with_hyperparameters(natural, target.shared.updated(natural))
+    for name in ("scale", "tie"):
+        first, second = natural[name].values()
+        moved = (1.3 * first, 0.8 * second)
+        natural[name] = dict(zip(natural[name], moved, strict=True))
+    return model, natural, rows, weight
+
+
+@pytest.mark.parametrize(
+    ("covariance_type", "missing"),
+    [*((kind, False) for kind in TYPES), ("full", True), ("diag", True)],
+)
+def test_steps_are_natural_gradients_of_the_bound(covariance_type, missing):
+    model, natural, rows, weight = _with_factors(covariance_type, missing)
+
+    def bound(moved):
+        return model.elbo(moved, model.expect(moved, rows, weight).evidence)
+
+    kinds = {
+        "scale": type(_begun()[0].shared.scale),
+        "tie": type(_begun()[0].prior.tie),
+    }
+    for factor in model.factors[-2:]:
+        name, own = factor.name, natural[factor.name]
+        step = combine(1.0, factor.target(natural, None), -1.0, own)
+        along = {key: (0.3 + 0.1 * i) * own[key] for i, key in enumerate(own)}
+
+        def log_normaliser(a, b, own=own, along=along, step=step, kind=kinds[name]):
+            moved = combine(1.0, own, a, along)
+            return np.sum(kind(**combine(1.0, moved, b, step)).log_normaliser)
+
+        # The slope is the Fisher information, which is the curvature of the logarithm
+        # of the normaliser, between the direction and the step.
+        h = 1e-3
+        ends = [(a, b) for a in (-h, h) for b in (-h, h)]
+        mixed = sum(np.sign(a * b) * log_normaliser(a, b) for a, b in ends) / (4 * h**2)
+        up, down = (
+            bound(natural | {name: combine(1.0, own, end, along)}) for end in (h, -h)
+        )
+        assert (up - down) / (2 * h) == pytest.approx(mixed, rel=1e-3)
+
+
+def test_rows_of_a_stream_do_not_count_for_the_scale():
+    model, natural, rows, weight = _with_factors("full")
+    before = {name: natural[name] for name in ("scale", "tie")}
+    state = SVIState(natural, weight=float(weight.sum()), step=1)
+    after = absorb(state, model, rows, weight, ConstantRate(1e-12), None, 0)
+    for name, own in before.items():
+        factor = next(one for one in model.factors if one.name == name)
+        end = factor.target(after.natural, None)
+        # As many rows as before: half the way.
+        for key, value in combine(0.5, own, 0.5, end).items():
+            assert_allclose(after.natural[name][key], value, rtol=1e-12)
+
+
+def test_batches_and_streams_learn_what_all_rows_say():
+    X = np.random.default_rng(0).permutation(np.repeat(IRIS, 20, axis=0))
+    X = X + 0.2 * np.random.default_rng(1).standard_normal(X.shape)
+    whole, batches, stream = (SVIGaussianMixture(3, random_state=0) for _ in range(3))
+    whole.fit(X)
+    batches.set_params(batch_size=300, max_iter=5).fit(X)
+    for part in np.array_split(X, 20):
+        stream.partial_fit(part)
+    for model in (batches, stream):
+        found = np.trace(model.covariance_prior_), model.mean_precision_prior_
+        known = np.trace(whole.covariance_prior_), whole.mean_precision_prior_
+        assert_allclose(found, known, rtol=0.3)
+    assert batches.elbo_ == pytest.approx(whole.elbo_, abs=30.0)
 
 
 # --- what estimators learn

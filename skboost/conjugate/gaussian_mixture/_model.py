@@ -96,6 +96,10 @@ class GaussianMixtureModel:
             )
         return rows
 
+    def given(self, natural):
+        """The model with the prior of the clusters that other factors of q imply."""
+        return self
+
     # --- expectations over the rows
 
     def joint(self, natural, rows, gaussians=None):
@@ -219,7 +223,7 @@ class GaussianMixtureModel:
     def sample(self, natural, n, rng):
         """`n` draws of the parameters from q, a dict of arrays by name."""
         draws = {}
-        for factor in self.factors:
+        for factor in (self.weights, *self.clusters.factors):
             draws |= factor.sample(natural[factor.name], n, rng)
         draws["means"] = draws["means"] + self.center
         if "precisions" not in draws:
@@ -264,7 +268,8 @@ class GaussianMixtureModel:
 
     def permuted(self, natural, order):
         """The same q in another order: position k has cluster ``order[k]``."""
-        ordered = {"weights": self.weights.permuted(natural["weights"], order)}
+        ordered = dict(natural)
+        ordered["weights"] = self.weights.permuted(natural["weights"], order)
         tied = not self.clusters.covariance.group(*self.clusters.shape)
         # What tied clusters share has no order.
         shared = ("dof", "second", "rate") if tied else ()

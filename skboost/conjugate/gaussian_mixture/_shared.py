@@ -5,7 +5,7 @@ P_k))``, and over them stand ``B ~ Wishart`` and ``tau ~ Gamma``. Their factors 
 posterior are in closed form, and take turns with those of the clusters.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -13,6 +13,7 @@ import numpy as np
 from scipy.special import gammaln, multigammaln, psi
 
 from skboost._math import LOG_2PI, log_sum_exp
+from skboost.conjugate._natural import Cone
 from skboost.conjugate.gaussian_mixture._model import GaussianMixtureModel
 from skboost.conjugate.gaussian_mixture._wishart import Wishart, log_det
 
@@ -265,3 +266,84 @@ class SharedPrior:
             return logs + 0.5 * (size * np.log(tie) - tie * squares)
         after = self._tie_after(precisions, means)
         return logs + after.log_normaliser - _TIE.log_normaliser
+
+
+# --- hyperparameters as factors of a model
+
+
+class SharedMixtureModel(GaussianMixtureModel):
+    """A mixture in which q(B) and q(tau) are factors, ``scale`` and ``tie``, which move
+    by natural gradients as those of weights and clusters do.
+    """
+
+    def __init__(self, shared, reg_covar):
+        super().__init__(**shared.model().settings)
+        # What users give lacks the floor under which B could collapse.
+        self.settings = self.settings | {"reg_covar": reg_covar}
+        self._shared = shared
+        given = (_Given(self, factor) for factor in self.clusters.factors)
+        names = [name for name in ("scale", "tie") if vars(shared)[name] is not None]
+        self.factors = (self.weights, *given, *(_Hyper(shared, name) for name in names))
+        self.prior = {factor.name: factor.prior for factor in self.factors}
+
+    def with_hyperparameters(self, natural, shared):
+        """A natural parameter of weights and clusters, q(B) and q(tau) beside it."""
+        names = self.prior.keys() - natural.keys()
+        return natural | {name: _leaves(vars(shared)[name]) for name in names}
+
+    def given(self, natural):
+        return self._at(natural).model()
+
+    def elbo(self, natural, evidence):
+        shared = self._at(natural)
+        return shared.elbo(shared.model(), natural, evidence)
+
+    def _at(self, natural):
+        kinds = {"scale": Wishart, "tie": Gamma}
+        own = {k: kind(**natural[k]) for k, kind in kinds.items() if k in natural}
+        return replace(self._shared, **own)
+
+
+class _Given:
+    """A factor of the clusters, whose prior is that of the expected hyperparameters."""
+
+    def __init__(self, model, factor):
+        self.name, self.prior, self.cone = factor.name, factor.prior, factor.cone
+        self._model = model
+
+    def prior_given(self, natural):
+        """The prior, given the other factors."""
+        return self._now(natural).prior
+
+    def target(self, natural, statistics):
+        """Natural parameter of the optimal factor, given summed statistics."""
+        return self._now(natural).target(natural, statistics)
+
+    def _now(self, natural):
+        every = self._model.given(natural).clusters.factors
+        return next(factor for factor in every if factor.name == self.name)
+
+
+class _Hyper:
+    """q(B) or q(tau), of which rows say what they say of the clusters."""
+
+    def __init__(self, shared, name):
+        self.name, self._shared = name, shared
+        self.prior = _leaves(vars(shared)[name])
+
+    def prior_given(self, natural):
+        """Itself: it does not count rows, and more rows of a kind leave it."""
+        return natural[self.name]
+
+    def target(self, natural, statistics):
+        """The optimum, given the clusters."""
+        return _leaves(vars(self._shared.updated(natural))[self.name])
+
+    def cone(self, own):
+        """The domain; steps without noise never leave it."""
+        first, *_ = own.values()
+        return Cone((first,))
+
+
+def _leaves(distribution):
+    return {one.name: getattr(distribution, one.name) for one in fields(distribution)}
