@@ -47,7 +47,7 @@ OBJECTS = {
     ],
     priors.Prior: [
         priors.NormalPrior(), priors.LaplacePrior(0.5), priors.StudentTPrior(df=1.0),
-        priors.NormalPrior(scale=-1.0),
+        priors.NormalPrior(scale=-1.0), priors.HorseshoePrior(),
     ],
 }  # fmt: skip
 SCALES = st.sampled_from([1e-12, 1e-6, 1e-3, 1.0, 1.0, 1.0, 1e3, 1e6, 1e12])
