@@ -80,5 +80,5 @@ plt.show()
 
 # %%
 # Both are *estimates* of bounds: curvatures and the error of the first component come
-# from draws, and :meth:`~skboost.BoostingResult.rate_bound` takes the curvature as an
+# from draws, and ``result.rate_bound`` takes the curvature as an
 # argument where it is known.
