@@ -20,6 +20,7 @@ import numpy as np
 from matplotlib.patches import Ellipse
 
 from skboost import BoostedGaussianMixture
+from skboost.inspection import MixtureDisplay
 
 plt.style.use("skboost.inspection.figures")
 
@@ -100,6 +101,12 @@ for fit, label in ((one, "one distribution"), (more, "boosted")):
     print(f"{label}: two clusters of at least a tenth with probability {share:.2f}")
 ax.set(xlabel="weight of the larger cluster", ylabel="cumulative probability")
 fig.legend(loc="outside upper center", ncols=2)
+
+# %%
+# Rows with ellipses of both clusters and of draws of them, how many clusters there are,
+# and which rows belong together.
+
+MixtureDisplay.from_estimator(more, Y)
 
 # %%
 # ``means_``, ``weights_`` and ``covariances_`` are posterior means under aligned

@@ -3,6 +3,7 @@
 from skboost.inspection._convergence import ConvergenceDisplay
 from skboost.inspection._evidence_display import EvidenceDisplay
 from skboost.inspection._group_effects import GroupEffectsDisplay
+from skboost.inspection._mixture_display import MixtureDisplay
 from skboost.inspection._pipelines import pipeline_method
 from skboost.inspection._posterior_display import PosteriorDisplay
 
@@ -10,6 +11,7 @@ __all__ = [
     "ConvergenceDisplay",
     "EvidenceDisplay",
     "GroupEffectsDisplay",
+    "MixtureDisplay",
     "PosteriorDisplay",
     "pipeline_method",
 ]

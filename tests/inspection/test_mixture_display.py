@@ -1,0 +1,67 @@
+"""Clusters as a figure: what is drawn is what the posterior says."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris
+from sklearn.exceptions import NotFittedError
+from sklearn.mixture import GaussianMixture
+
+from skboost import BoostedGaussianMixture
+from skboost.inspection import MixtureDisplay
+
+pytest.importorskip("matplotlib").use("Agg")
+plt = pytest.importorskip("matplotlib.pyplot")
+X = load_iris().data[::3]
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    yield
+    plt.close("all")
+
+
+@pytest.mark.parametrize("covariance_type", ["full", "tied", "diag", "spherical"])
+def test_ellipses_hold_nine_tenths_of_each_cluster(covariance_type):
+    mixture = BoostedGaussianMixture(
+        2, covariance_type=covariance_type, max_iter=1, random_state=0
+    ).fit(X)
+    display = MixtureDisplay.from_estimator(mixture, X, features=(0, 2), n_draws=3)
+    assert len(display.ellipses) == 4 and display.axes == ("x0", "x2")
+    covariance = mixture.covariances_
+    if covariance_type == "tied":
+        covariance = np.stack([covariance] * 2)
+    elif covariance_type != "full":
+        covariance = covariance.reshape(2, -1, 1) * np.eye(4)
+    for k in range(2):
+        away = display.ellipses[0][k] - mixture.means_[k, [0, 2]]
+        inverse = np.linalg.inv(covariance[k][np.ix_([0, 2], [0, 2])])
+        squared = np.einsum("ni,ij,nj->n", away, inverse, away)
+        # The quantile .9 of chi-squared with two degrees of freedom.
+        np.testing.assert_allclose(squared, 4.60517, rtol=1e-5)
+    # One colour a cluster: its rows, and an ellipse of each draw beside the expected.
+    assert len(display.axes_[0].lines) == 8
+
+
+def test_principal_components_numbers_and_the_map():
+    mixture = BoostedGaussianMixture("auto", max_iter=1, random_state=0).fit(X)
+    display = MixtureDisplay.from_estimator(mixture, X, n_draws=2)
+    centred = display.points - display.points.mean(axis=0)
+    assert abs(centred[:, 0] @ centred[:, 1]) < 1e-9
+    heights = [bar.get_height() for bar in display.axes_[1].patches]
+    assert sum(heights) == pytest.approx(1.0, abs=0.01)
+    order = np.argsort(mixture.predict(X), kind="stable")
+    np.testing.assert_allclose(display.together, mixture.co_clustering(X[order]))
+    _, axes = plt.subplots(1, 3)
+    again = display.plot(ax=axes)
+    assert again.axes_[0] is axes[0]
+
+
+def test_what_can_not_be_drawn_is_named():
+    with pytest.raises(NotFittedError):
+        MixtureDisplay.from_estimator(BoostedGaussianMixture(2), X)
+    with pytest.raises(TypeError, match="n_components_proba_"):
+        MixtureDisplay.from_estimator(GaussianMixture(2).fit(X), X)
+    mixture = BoostedGaussianMixture(2, max_iter=1, random_state=0).fit(X)
+    for wrong in ((0,), (0, 9), (0.5, 1)):
+        with pytest.raises(ValueError, match="features must be two positions"):
+            MixtureDisplay.from_estimator(mixture, X, features=wrong)
