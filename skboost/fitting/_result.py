@@ -98,7 +98,7 @@ class BoostingResult(VersionedPickle):
     >>> bool(low <= high), result.n_evaluations > 0
     (True, True)
     >>> result.posterior.mean().round(1)
-    array([0.5, 0.5])
+    array([0.4, 0.4])
     """
 
     posterior = FromFit("posterior")

@@ -401,9 +401,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         >>> from skboost import BoostedBayesianLogisticRegression
         >>> X, y = load_breast_cancer(return_X_y=True)
         >>> X = scale(X[:, :2])
-        >>> model = BoostedBayesianLogisticRegression(
-        ...     family="student_t", max_iter=2, random_state=0
-        ... ).fit(X, y)
+        >>> model = BoostedBayesianLogisticRegression(random_state=0).fit(X, y)
         >>> log_joint = model.make_log_joint(X, y)
         >>> evidence = model.posterior_.evidence(log_joint, random_state=0)
         >>> bool(abs(evidence.elbo - model.elbo_) < 0.05)

@@ -10,6 +10,8 @@ from skboost.families import Component, DiagonalGaussian, LowRankGaussian
 
 # Steps of differences: a share of a coordinate's size, and of a standard deviation.
 _STEP, _SMALL = 1e-4, 1e-2
+# Products of curvatures beyond it leave the range of floating point.
+_LARGEST = 1e100
 
 
 def diagonal_curvature(target, x, rng):
@@ -74,7 +76,11 @@ def wide_directions(target, whitening, points, n, rng):
     basis, products = np.empty((0, dim)), np.empty((0, dim))
     while True:
         steps = _SMALL * whitening.lift(block)
-        product = -whitening.pull(_differences(target, points, steps)) / _SMALL
+        # Where scores overflow, curvature is not known: the Gaussian's own.
+        with np.errstate(over="ignore", invalid="ignore"):
+            product = -whitening.pull(_differences(target, points, steps)) / _SMALL
+        lost = ~(np.abs(product).max(axis=1) < _LARGEST)
+        product[lost] = block[lost]
         basis, products = np.vstack([basis, block]), np.vstack([products, product])
         if len(basis) >= 6 * width or len(basis) + width > dim:
             break

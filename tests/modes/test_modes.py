@@ -16,7 +16,13 @@ from sklearn.exceptions import ConvergenceWarning
 from skboost import boost_posterior
 from skboost.approximation import Mixture
 from skboost.boosting import Settings
-from skboost.families import Component, DiagonalGaussian, FullGaussian, StudentT
+from skboost.families import (
+    Component,
+    DiagonalGaussian,
+    FullGaussian,
+    LowRankGaussian,
+    StudentT,
+)
 from skboost.modes import (
     Box,
     Modes,
@@ -441,6 +447,16 @@ class TestProbes:
         assert result.remaining_kl < 0.01
         assignment = boost_posterior(hidden, 2, x0=means, random_state=0)
         assert_allclose(assignment.elbo, 0.0, atol=0.01)
+
+
+def test_scores_that_overflow_far_out_say_nothing_of_curvature():
+    def log_density(theta):  # logarithms of exponential variables
+        return anp.sum(2 * theta - anp.exp(theta), axis=1)
+
+    family = LowRankGaussian(rank=1)
+    result = boost_posterior(log_density, 4, family=family, max_iter=2, random_state=0)
+    (mode,) = result.modes_found
+    assert_allclose(mode.location, np.log(2.0), atol=1e-3)
 
 
 def test_a_mode_that_one_climb_led_to_is_rare_where_there_are_several():
