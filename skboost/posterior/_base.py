@@ -1,6 +1,7 @@
 """What posteriors answer on any scale: summaries, distances, importance sampling."""
 
 from copy import copy
+from html import escape
 
 import numpy as np
 
@@ -121,6 +122,13 @@ class BasePosterior(MixtureBacked):
             "probability_positive": 1.0 - np.array(below),
         }
         return summary_table(columns, self._names)
+
+    def _repr_html_(self):
+        """What notebooks show: the summary, of up to a thousand coordinates."""
+        table = self.summary() if self.dim <= 1000 else None
+        if hasattr(table, "to_html"):
+            return table.to_html(max_rows=20, float_format="{:.4g}".format)
+        return f"<pre>{escape(repr(self))}</pre>"
 
     def hellinger(self, other, n=10_000, random_state=None):
         """Hellinger distance to another posterior: `HellingerEstimate`.

@@ -105,6 +105,12 @@ def test_summary_is_a_frame_with_names(posterior):
     assert table.loc["a", "probability_positive"] == pytest.approx(expected)
 
 
+def test_notebooks_show_the_summary(posterior, monkeypatch):
+    assert "probability_positive" in posterior._repr_html_()
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    assert posterior._repr_html_() == f"<pre>{posterior!r}</pre>"
+
+
 def test_summary_without_pandas(bimodal, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     table = bimodal.summary()
