@@ -72,6 +72,17 @@ def test_a_killed_fit_goes_on(case, settings, after, tmp_path):
     assert done == 0
 
 
+def test_a_warm_start_is_kept_as_it_goes_on(tmp_path):
+    settings = {"warm_start": True, "prior_scale": 1.0, "tol": 0.0}
+    model = LOGISTIC.new(**settings, max_iter=1)
+    model, _ = on_disk(model, LOGISTIC, tmp_path / "run")
+    size = os.path.getsize(tmp_path / "run")
+    model, n = on_disk(model.set_params(max_iter=2), LOGISTIC, tmp_path / "run")
+    assert n == 1 and os.path.getsize(tmp_path / "run") > size
+    again = LOGISTIC.fit(max_iter=2, prior_scale=1.0, tol=0.0)
+    assert model.elbo_path_ == pytest.approx(again.elbo_path_)
+
+
 def test_a_finished_fit_goes_on_to_more_iterations(tmp_path):
     path = tmp_path / "fit.npz"
     on_disk(LOGISTIC.new(max_iter=1), LOGISTIC, path)

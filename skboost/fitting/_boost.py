@@ -67,12 +67,12 @@ class Observer:
             if self.keeper is not None:
                 self.keeper.write()
 
-    def resumed(self, engine, target):
-        """The run to go on with, or None."""
+    def resumed(self, engine, target, previous):
+        """The run to go on with: the previous one, that on disk, or None."""
         if self.keeper is None:
-            return None
-        family = engine.proposer.family_of(target)
-        return self.keeper.resumed(family, target.ledger)
+            return previous
+        self.keeper.follow(engine.proposer.family_of(target), target.ledger)
+        return previous or self.keeper.resumed()
 
     def keep(self, run):
         """After every iteration, before its end is known."""
@@ -157,7 +157,7 @@ def boost(target, options, observer=_SILENT):
     within = target.ledger.within(budget)
     with single_threaded(), within, shown(options.verbose):
         try:
-            run = begun = options.previous or observer.resumed(options.engine, target)
+            run = begun = observer.resumed(options.engine, target, options.previous)
             problem = prepared(target, options, begun)
             if begun is not None:
                 resumed = begun is not options.previous

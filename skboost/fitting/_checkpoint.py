@@ -182,9 +182,12 @@ class RunKeeper:
         self._header, self._waiting = {"kind": kind, **described}, None
         self._due = monotonic() + checkpoint.seconds
 
-    def resumed(self, family, ledger):
-        """The run that the file holds, or None; its evaluations are counted on."""
+    def follow(self, family, ledger):
+        """Whose runs it keeps: what their components are, and what counts for them."""
         self._family, self._ledger = family, ledger
+
+    def resumed(self):
+        """The run that the file holds, or None; its evaluations are counted on."""
         if not os.path.exists(self.path):
             return None
         with open(self.path, "rb") as file:
@@ -192,8 +195,8 @@ class RunKeeper:
                 version, then = _Unpickler(file).load(), dict(_Unpickler(file).load())
             self._check(version, then)
             with refusing_damage(self.path, _WRITER):
-                record, run = _Unpickler(file, family).load()
-                ledger.restore(*record)
+                record, run = _Unpickler(file, self._family).load()
+                self._ledger.restore(*record)
         return run
 
     def keep(self, run):
