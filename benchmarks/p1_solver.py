@@ -9,10 +9,20 @@ component of the same runs, and one component of either base solved to convergen
 are the 2,674 rows of ds1_100_test without an intercept, split 70 to 30; every split is
 fitted from ``--replicates`` seeds. AUROC is that of the mean logit, as the authors
 compute it. Each split gives the mean and the standard deviation over seeds, and the
-last rows pool them.
+last rows pool them. Every split and seed is kept in the JSON as soon as it is done, and
+a run at the same commit, with as many iterations, goes on after it.
 """
 
-from _harness import Report, mean_and_error, parser, shared_module, timed  # isort: skip
+from _harness import (  # isort: skip
+    Report,
+    commit,
+    mean_and_error,
+    parser,
+    shared_module,
+    timed,
+)
+
+import json
 
 import numpy as np
 from p0_tables import ds1
@@ -87,25 +97,58 @@ def main():
     if load is None or metrics is None:
         report.not_run("ds1_100_test", "the shared data are not there")
         return
-    spreads = {}
+    found = done_before(report)
     for split in range(args.splits):
-        data = ds1(load, split)
-        runs = [
-            runs_of(metrics, data, seed, args)[0] for seed in range(args.replicates)
-        ]
-        for name in runs[0]:
-            values = np.array([run[name] for run in runs])
-            spreads.setdefault(name, []).append(
-                (*values.mean(axis=0), values[:, 1].std(ddof=1))
-            )
-            report.row(
-                "splits", split=split, method=name, **{
-                    "train LL": values[:, 0].mean(), "test AUROC": values[:, 1].mean(),
-                    "sd of AUROC over seeds": values[:, 1].std(ddof=1),
-                },
-            )  # fmt: skip
-    baseline = np.array(spreads["one Laplace, converged"])
-    for name, values in spreads.items():
+        cases = [(split, seed) for seed in range(args.replicates)]
+        missing = [case for case in cases if case not in found]
+        data = ds1(load, split) if missing else None
+        for case in missing:
+            found[case], cpu = runs_of(metrics, data, case[1], args)
+            keep(report, case, found[case], cpu)
+        add_split(report, split, [found[case] for case in cases])
+    add_all_splits(report)
+
+
+def done_before(report):
+    """Figures by split and seed of a run of this commit that was stopped."""
+    file = report.out / f"{report.name}.json"
+    if not file.exists():
+        return {}
+    kept = json.loads(file.read_text(encoding="utf-8"))
+    same = kept["settings"]["iterations"] == report.settings["iterations"]
+    # With a plus it would stand for any change.
+    if not same or kept["commit"] != commit() or kept["commit"].endswith("+"):
+        return {}
+    report.curves = kept.get("curves", [])
+    return {(one["split"], one["seed"]): one["methods"] for one in report.curves}
+
+
+def keep(report, case, methods, cpu):
+    """Add what a split and seed gave to the file."""
+    plain = {name: [float(v) for v in values] for name, values in methods.items()}
+    report.curve(split=case[0], seed=case[1], methods=plain, cpu=round(cpu, 1))
+    report.save()
+
+
+def add_split(report, split, runs):
+    """Rows of a split: means over seeds, and the spread between them."""
+    for name in runs[0]:
+        values = np.array([run[name] for run in runs])
+        report.row(
+            "splits", split=split, method=name, **{
+                "train LL": values[:, 0].mean(), "test AUROC": values[:, 1].mean(),
+                "sd of AUROC over seeds": values[:, 1].std(ddof=1),
+            },
+        )  # fmt: skip
+
+
+def add_all_splits(report):
+    """Rows that pool the splits, beside one component solved to convergence."""
+    rows, by_method = report.tables["splits"], {}
+    for row in rows:
+        by_method.setdefault(row["method"], []).append(list(row.values())[2:])
+    baseline = np.array(by_method["one Laplace, converged"])
+    for name, values in by_method.items():
         values = np.array(values)
         gain, error = mean_and_error(values[:, 1] - baseline[:, 1])
         report.row(
