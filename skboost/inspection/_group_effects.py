@@ -1,5 +1,7 @@
 """Effects of groups as a figure: one interval for each group, in order."""
 
+from numbers import Integral
+
 import numpy as np
 
 from skboost.inspection._axes import intervals, look, panels, shown
@@ -61,8 +63,9 @@ class GroupEffectsDisplay:
         estimator : fitted hierarchical regression
         factor : str, default=None
             A key of ``group_effects_``; None is the first.
-        effect : int, default=0
-            0 is the intercept's, 1 that of the first slope, and so on.
+        effect : int or str, default=0
+            "intercept" or the name of a slope's column; or their position, 0 for the
+            intercept where there is one.
         level : float, default=0.9
             Posterior probability of the thin intervals; the thick ones hold half.
         ax : Axes, default=None
@@ -91,10 +94,12 @@ class GroupEffectsDisplay:
                 "groups to have any."
             )
         means = effects[factor]
-        if not 0 <= effect < means.shape[1]:
+        names = estimator._model_.columns.effects_of(factor)
+        effect = names.index(effect) if effect in names else effect
+        if not (isinstance(effect, Integral) and 0 <= effect < len(names)):
             raise ValueError(
-                f"effect must lie between 0 and {means.shape[1] - 1}; got {effect}. 0 "
-                "is the intercept's, slopes follow."
+                f"effect must be one of {names}, or a position below {len(names)}; got "
+                f"{effect!r}."
             )
         wide, half = (
             estimator.group_effects_interval(p)[factor][:, effect] for p in (level, 0.5)
@@ -104,8 +109,8 @@ class GroupEffectsDisplay:
             for label in estimator.group_levels_[factor]
         ]
         name = f"effect of {factor}"
-        if effect:
-            name += f" on slope {effect}"
+        if names[effect] != "intercept":
+            name += f" on the slope of {names[effect]}"
         display = cls(means[:, effect], wide, half, labels, name, level=level)
         return display.plot(ax=ax)
 

@@ -38,6 +38,7 @@ class GroupModel:
     prior: Prior
     scale: np.ndarray
     levels: Levels
+    n_rows: float
 
     def joint(self, rows):
         """The log joint density of grouped rows, a target."""
@@ -163,6 +164,7 @@ def group_model(estimator, data, response):
         prior=prior,
         scale=scale,
         levels=levels,
+        n_rows=float(data.rows.weight.sum()),
     )
 
 

@@ -12,6 +12,7 @@ from skboost.boosting import Boosting, SimplexCombination, SurrogateBoosting, al
 from skboost.families import as_family
 from skboost.fitting import BoostedEstimator, FromFit, make_settings, warn_where_called
 from skboost.linear_model._formula import Design
+from skboost.linear_model._group_summary import summary_of_groups, table_of_effects
 from skboost.linear_model._groups import of_population, seen, split
 from skboost.linear_model._methods import (
     export,
@@ -230,6 +231,39 @@ class HierarchicalEstimator(BoostedEstimator):
             )
             for factor in factors
         }
+
+    def group_effects_table(self, level=0.9):
+        """Effects of all groups with their names, one row for each.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            Posterior probability inside the intervals, in (0, 1).
+
+        Returns
+        -------
+        pandas.DataFrame, or a structured ndarray where pandas is not installed
+            Rows such as ``"county[Cook]: floor"``; ``mean``, ``lower`` and ``upper``.
+        """
+        self._predictive()
+        return table_of_effects(self, level)
+
+    def summary(self, level=0.9):
+        """What was found, in the manner of lme4: a text when printed.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            Posterior probability inside the intervals, in (0, 1).
+
+        Returns
+        -------
+        GroupSummary
+            ``coefficients`` and ``variance_components`` are its tables.
+        """
+        tails_of(level)
+        self._predictive()
+        return summary_of_groups(self, level)
 
     def coef_interval(self, level=0.9):
         """Central credible intervals of the coefficients.

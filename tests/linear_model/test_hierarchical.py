@@ -346,7 +346,7 @@ def test_effects_are_drawn_in_order_with_their_intervals(fitted):
     )
     with pytest.raises(ValueError, match="factor must be one of"):
         GroupEffectsDisplay.from_estimator(model, "class")
-    with pytest.raises(ValueError, match="effect must lie between 0 and 0; got 1"):
+    with pytest.raises(ValueError, match="effect must be one of .*; got 1"):
         GroupEffectsDisplay.from_estimator(model, effect=1)
 
 

@@ -1,0 +1,61 @@
+"""Summaries of hierarchical regressions: tables, and a text."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from skboost import BoostedHierarchicalLinearRegression
+
+pd = pytest.importorskip("pandas")
+
+
+@pytest.fixture(scope="module")
+def model():
+    rng = np.random.default_rng(0)
+    ward = np.repeat(np.arange(6), 8)
+    X = pd.DataFrame({"age": rng.normal(size=48), "ward": [f"w{k}" for k in ward]})
+    y = X["age"] + rng.normal(size=6)[ward] + 0.5 * rng.normal(size=48)
+    return BoostedHierarchicalLinearRegression(
+        groups=["ward"], slopes={"ward": ["age"]}, max_iter=1, random_state=0
+    ).fit(X, y)
+
+
+def test_a_summary_has_what_was_found(model):
+    found = model.summary(0.8)
+    assert found.n_rows == 48 and found.n_groups == {"ward": 6}
+    assert list(found.coefficients.index) == ["age", "intercept"]
+    assert found.coefficients.loc["age", "mean"] == pytest.approx(model.coef_[0])
+    low, high = model.coef_interval(0.8)[0]
+    assert_allclose(found.coefficients.loc["age", ["lower", "upper"]], [low, high])
+    same = model.variance_components_["mean"]
+    assert_allclose(found.variance_components["mean"], same)
+    text = str(found)
+    assert "48 rows; groups: ward 6" in text and "80 % interval" in text
+    assert all(name in text for name in found.variance_components.index)
+    assert f"{model.elbo_:.2f} nats" in text
+
+
+def test_a_table_has_a_row_for_each_effect_of_each_group(model):
+    table = model.group_effects_table(0.8)
+    assert list(table.index[:3]) == [
+        "ward[w0]: intercept", "ward[w0]: age", "ward[w1]: intercept"
+    ]  # fmt: skip
+    assert_allclose(table["mean"], model.group_effects_["ward"].ravel())
+    ends = model.group_effects_interval(0.8)["ward"].reshape(-1, 2)
+    assert_allclose(table[["lower", "upper"]], ends)
+    with pytest.raises(ValueError, match="level"):
+        model.summary(1.5)
+
+
+def test_displays_take_the_name_of_an_effect(model):
+    pytest.importorskip("matplotlib").use("Agg")
+    from skboost.inspection import GroupEffectsDisplay
+
+    by_name, by_place = (
+        GroupEffectsDisplay.from_estimator(model, effect=one) for one in ("age", 1)
+    )
+    assert_allclose(by_name.means, by_place.means)
+    assert by_name.name == "effect of ward on the slope of age"
+    assert by_name.labels[0] == "w0"
+    with pytest.raises(ValueError, match=r"one of \['intercept', 'age'\].*'sex'"):
+        GroupEffectsDisplay.from_estimator(model, effect="sex")
