@@ -15,7 +15,7 @@ import skboost
 ROOT = Path(__file__).parents[1]
 EXTRAS = [
     "matplotlib", "numba", "onnx", "pandas", "arviz", "numpyro", "jax", "rich",
-    "xarray",
+    "xarray", "formulaic",
 ]  # fmt: skip
 PUBLIC_MODULES = [
     "skboost",
