@@ -97,7 +97,13 @@ GALLERY = {
         "heavy_tails",
         "which_divergence",
     ],
-    "papers": ["step_sizes", "relbo_failure", "svi_plus", "annealing_against_restarts"],
+    "papers": [
+        "step_sizes",
+        "relbo_failure",
+        "svi_plus",
+        "annealing_against_restarts",
+        "rates",
+    ],
 }
 
 sphinx_gallery_conf = {
