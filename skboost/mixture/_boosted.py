@@ -23,6 +23,7 @@ from skboost.mixture._explanations import (
 from skboost.mixture._face import BayesianMixture
 from skboost.mixture._fitted import plain_errors, posterior_attributes
 from skboost.mixture._messages import ProgressLines
+from skboost.mixture._partition import PointPartition
 from skboost.mixture._posterior import ConjugateMixturePosterior
 from skboost.mixture._predictive import MixedPredictive
 from skboost.mixture._priors import (
@@ -39,7 +40,7 @@ _LACKING = ("family", "objective", "search", "refine", "calibrate", "orbit")
 _LEAST_TIME = 1e-3
 
 
-class BoostedGaussianMixture(BayesianMixture, BoostedEstimator):
+class BoostedGaussianMixture(PointPartition, BayesianMixture, BoostedEstimator):
     """Gaussian mixture with a posterior over its parameters in place of one fit.
 
     The posterior over weights, means and covariances of the clusters is itself a
