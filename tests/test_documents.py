@@ -63,6 +63,17 @@ array([[ 0],
     assert shown.endswith("\n[7 more lines]\n>>> None")
 
 
+def test_the_gallery_lists_every_example():
+    listed = (ROOT / "doc" / "conf.py").read_text(encoding="utf-8")
+    examples = [
+        path.stem.removeprefix("plot_") for path in ROOT.glob("examples/*/plot_*.py")
+    ]
+    assert (
+        len(examples) > 20
+        and [one for one in examples if f'"{one}"' not in listed] == []
+    )
+
+
 def test_the_first_snippet_of_the_readme_prints_what_stands_below_it(capsys):
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     code, said = re.search(
