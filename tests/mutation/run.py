@@ -18,6 +18,7 @@ Exits with 1 where a mutation survives that is not excused, or more than 3 are.
 """
 
 import argparse
+import json
 import os
 import random
 import re
@@ -166,26 +167,21 @@ def record(outcomes, out):
     sys.path.insert(0, str(ROOT / "benchmarks"))
     from _harness import Report, commit
 
-    report = Report("mutations", out)
-    report.resume_cases()
-    table = report.tables.setdefault("Mutations", [])
-    first_runs = {row["mutation"]: row["first run"] for row in table}
+    path, report = Path(out, "mutations.json"), Report("mutations", out)
+    before = json.loads(path.read_text())["tables"] if path.exists() else {}
+    table = {row["mutation"]: row for row in before.get("Mutations", [])}
     for each in outcomes:
-        name = each.mutation.name
-        report.drop("mutation", name, "Mutations")
-        state = "noticed" if each.noticed_by else SURVIVED
-        report.tables["Mutations"].append(
-            {
-                "room": each.mutation.room,
-                "mutation": name,
-                "now": state,
-                "first run": first_runs.get(name, state),
-                "noticed by": each.noticed_by,
-                "commit": commit(),
-            }
-        )
+        name, state = each.mutation.name, "noticed" if each.noticed_by else SURVIVED
+        table[name] = {
+            "room": each.mutation.room,
+            "mutation": name,
+            "now": state,
+            "first run": table.get(name, {"first run": state})["first run"],
+            "noticed by": each.noticed_by,
+            "commit": commit(),
+        }
     known = {each.name for each in mutations()}
-    rows = [row for row in report.tables["Mutations"] if row["mutation"] in known]
+    rows = [row for name, row in table.items() if name in known]
     report.tables = {"Mutations by room": by_room(rows), "Mutations": rows}
     report.save()
 

@@ -1,6 +1,7 @@
 """The list of mutations is whole: every one applies to the package as it is."""
 
 import importlib.util
+import json
 from pathlib import Path
 
 import pytest
@@ -47,3 +48,16 @@ def test_every_package_has_mutations():
     packages = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
     rooms = {Path(each.file).parent.name for each in MUTATIONS}
     assert packages - rooms == set()
+
+
+def test_outcomes_are_brought_into_the_file(tmp_path):
+    first, second = MUTATIONS[:2]
+    run.record(
+        [run.Outcome(first, None, 1.0), run.Outcome(second, "a test", 1.0)], tmp_path
+    )
+    run.record([run.Outcome(first, "a new test", 1.0)], tmp_path)
+    tables = json.loads((tmp_path / "mutations.json").read_text())["tables"]
+    found = {row["mutation"]: row for row in tables["Mutations"]}
+    assert found[first.name]["first run"] == "survived"
+    assert found[first.name]["noticed by"] == "a new test"
+    assert found[second.name]["now"] == found[second.name]["first run"] == "noticed"
