@@ -38,7 +38,9 @@ class WeighedMode(NamedTuple):
         log_p = np.array(log_p)
         # Of a Gaussian half a nat for each coordinate; where the end of a climb is far
         # above all that is beside it, rounding is seen.
-        if not top - np.median(log_p) < 2.0 * theta.shape[1] + 5.0:
+        with np.errstate(invalid="ignore"):
+            above = top - np.median(log_p)
+        if not above < 2.0 * theta.shape[1] + 5.0:
             return cls(theta, log_p, -np.inf, -np.inf)
         ratio = log_p - log_s
         most = ratio.max()

@@ -1,5 +1,6 @@
 """A target from any Python function, differentiated by autograd or by its author."""
 
+import pickle
 from contextlib import nullcontext
 from functools import partial
 from time import perf_counter
@@ -7,6 +8,7 @@ from typing import NamedTuple
 
 import autograd
 import numpy as np
+from joblib import effective_n_jobs, wrap_non_picklable_objects
 
 from skboost._parallel import chunked_map
 from skboost.targets._base import Ledger, Target
@@ -105,10 +107,26 @@ class CallableTarget(Target):
             if len(parts) == 1:
                 chunks = [func(given)]
             else:
-                chunks = chunked_map(func, parts, self.n_jobs, backend="loky")
+                backend = "loky" if self._travels(func, parts[0][:1]) else "threading"
+                chunks = chunked_map(func, parts, self.n_jobs, backend)
         failures = [pair for chunk in chunks for pair in chunk.failures]
         self.ledger.finish(len(theta), failures, perf_counter() - began)
         return chunks
+
+    def _travels(self, func, point):
+        """Whether a function works as well after a pickle, as in another process.
+
+        A primitive of autograd that a function of a notebook has imported by its own
+        name loses its gradient on the way.
+        """
+        if effective_n_jobs(self.n_jobs) == 1 or func(point).failures:
+            return True
+        try:
+            there = pickle.loads(pickle.dumps(wrap_non_picklable_objects(func)))
+        except Exception:
+            # What can not be pickled is for the processes to say.
+            return True
+        return not there(point).failures
 
 
 class _UserFunction(NamedTuple):

@@ -144,7 +144,7 @@ class HalfTPrior(ScalePrior):
 
 
 class LKJPrior(CheckedPrior):
-    """Prior of a correlation matrix R, with a density in proportion to |R|^(shape - 1).
+    """Prior of correlation matrices R with a density like ``|R| ** (shape - 1)``.
 
     Parameters
     ----------

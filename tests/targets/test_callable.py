@@ -6,7 +6,8 @@ import warnings
 import autograd.numpy as anp
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from autograd.scipy.special import logsumexp as log_of_sum
+from numpy.testing import assert_allclose, assert_array_equal
 
 from skboost.targets import (
     CallableTarget,
@@ -539,3 +540,17 @@ def test_functions_that_overwrite_their_argument_are_told_so(
     with pytest.raises(OverwrittenArgumentError, match="leave its argument as it is"):
         target = CallableTarget(density, 3, gradient, vectorized)
         target.value_and_score(POINTS_OF_3)
+
+
+def test_functions_that_lose_their_gradient_in_other_processes_stay_here():
+    points = np.random.default_rng(0).normal(size=(5000, 2))
+
+    def log_density(theta):  # a primitive under a name of its own
+        return log_of_sum(theta, axis=1)
+
+    one, two = (CallableTarget(log_density, dim=2, n_jobs=n) for n in (1, 2))
+    for found, expected in zip(
+        two.value_and_score(points), one.value_and_score(points), strict=True
+    ):
+        assert_array_equal(found, expected)
+    assert two.n_failures == 0
