@@ -2,12 +2,15 @@
 
 import sys
 import warnings
+from weakref import WeakKeyDictionary
 
 import numpy as np
+from joblib import Parallel
 from sklearn.exceptions import ConvergenceWarning
 
 from skboost.families import VariationalFamily
 from skboost.fitting._judgement import with_orbits
+from skboost.targets import OverdispersionWarning
 
 # Nats by estimate above which a fit warns: stopping early is normal otherwise.
 _MUCH = 0.5
@@ -126,18 +129,73 @@ def _uncertified(missed, place):
 
 
 def warn_where_called(message, category):
-    """Warn at the line that called skboost, however deep inside of it this is."""
-    frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and _is_ours(frame):
-        frame, level = frame.f_back, level + 1
-    warnings.warn(message, category, stacklevel=level)
+    """Warn at the line that called skboost, however deep inside of it this is.
+
+    In a search a warning names the candidate and comes once for it, in a
+    cross-validation once. What is known of the rows, whatever the candidate, is left to
+    the fit of the best candidate to all rows.
+    """
+    frames = _frames(sys._getframe(1))
+    own = next((i for i, frame in enumerate(frames) if not _is_ours(frame)), -1)
+    fold = next((i for i, frame in enumerate(frames) if _is_fold(frame)), None)
+    if fold is not None:
+        asked = frames[fold].f_locals
+        candidate = asked.get("parameters")
+        selves = (frame.f_locals.get("self") for frame in frames[fold:])
+        parallel = next((one for one in selves if isinstance(one, Parallel)), None)
+        if _said_before(category, candidate, asked, parallel):
+            return
+        if candidate:
+            named = ", ".join(f"{name}={value!r}" for name, value in candidate.items())
+            message = f"With {named}: {message}"
+        # In other processes and in threads nobody called.
+        if _package(frames[own]) in ("multiprocessing", "threading"):
+            own = fold
+    warnings.warn(message, category, stacklevel=2 + own % len(frames))
+
+
+# Functions of scikit-learn that fit in one fold.
+_FOLDS = {"_fit_and_score", "_fit_and_predict"}
+# What was warned of in the folds of searches and cross-validations of this process.
+_said = WeakKeyDictionary()
+
+
+def _said_before(category, candidate, fold, parallel):
+    """Whether a fold need not warn any more, or leaves that to a fit to all rows."""
+    refitted = getattr(fold.get("caller"), "refit", False)
+    if refitted and issubclass(category, OverdispersionWarning):
+        return True
+    if parallel is None:  # another process, which knows its own folds alone
+        split, _ = fold.get("split_progress") or (0, 1)
+        return split > 0
+    said = _said.setdefault(parallel, set())
+    one = category, repr(candidate)
+    before = one in said
+    said.add(one)
+    return before
+
+
+def _frames(frame):
+    frames = []
+    while frame is not None:
+        frames.append(frame)
+        frame = frame.f_back
+    return frames
+
+
+def _package(frame):
+    return frame.f_globals.get("__name__", "").partition(".")[0]
+
+
+def _is_fold(frame):
+    return frame.f_code.co_name in _FOLDS and _package(frame) == "sklearn"
 
 
 def _is_ours(frame):
-    package = frame.f_globals.get("__name__", "").partition(".")[0]
     # Scikit-learn's wrapper of ``fit``, and its searches over joblib; properties that
     # are computed once.
-    return package in {"skboost", "sklearn", "joblib", "functools", "contextlib"}
+    known = {"skboost", "sklearn", "joblib", "functools", "contextlib"}
+    return _package(frame) in known
 
 
 def warn_unfinished(fit, settable):

@@ -4,11 +4,16 @@ import re
 import warnings
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
+from joblib import parallel_config
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
 
+from skboost.exceptions import OverdispersionWarning
 from skboost.families import DiagonalGaussian, FullGaussian
-from skboost.fitting import warn_unfinished
+from skboost.fitting import warn_unfinished, warn_where_called
 
 
 def fit(ended_by="max_iter", remaining=9.0, family=FullGaussian, n_iter=3, **more):
@@ -93,3 +98,53 @@ def test_what_is_wrong_is_always_said(wrong):
     assert bool(said(fit(remaining=0.0, n_iter=2, **wrong), ())) == (
         "cut_short" not in wrong
     )
+
+
+class Worried(RegressorMixin, BaseEstimator):
+    """A regressor that warns in every fit, in other words each time."""
+
+    def __init__(self, worry=1, category=ConvergenceWarning):
+        self.worry = worry
+        self.category = category
+
+    def fit(self, X, y):
+        warn_where_called(f"{self.worry} nats, mean {np.mean(X):.9g}", self.category)
+        return self
+
+    def predict(self, X):
+        return np.full(len(X), float(self.worry))
+
+
+ROWS = np.random.default_rng(0).normal(size=(30, 1)), np.zeros(30)
+
+
+def caught(action):
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        action()
+    return [str(one.message) for one in found]
+
+
+def test_a_search_warns_once_for_each_candidate_by_name():
+    search = GridSearchCV(Worried(), {"worry": [2, 3]}, cv=3, refit=False)
+    named = ["With worry=2: 2 nats", "With worry=3: 3 nats"]
+    assert [message[:20] for message in caught(lambda: search.fit(*ROWS))] == named
+    # In threads and processes, too. Another search has warnings of its own.
+    with parallel_config("threading"):
+        messages = caught(lambda: search.set_params(n_jobs=2).fit(*ROWS))
+    assert sorted(message[:20] for message in messages) == named
+
+
+def test_what_is_known_of_the_rows_is_said_by_the_fit_to_all_of_them():
+    search = GridSearchCV(Worried(category=OverdispersionWarning), {"worry": [2, 3]})
+    (message,) = caught(lambda: search.fit(*ROWS))
+    assert message == f"2 nats, mean {np.mean(ROWS[0]):.9g}"
+    assert len(caught(lambda: search.set_params(refit=False).fit(*ROWS))) == 2
+
+
+@pytest.mark.parametrize("validated", [cross_val_score, cross_val_predict])
+def test_a_cross_validation_warns_once(validated):
+    assert len(caught(lambda: validated(Worried(), *ROWS))) == 1
+    # So does the next one; a fit outside of any warns every time.
+    assert len(caught(lambda: validated(Worried(), *ROWS))) == 1
+    assert len(caught(lambda: [Worried().fit(*ROWS) for _ in range(2)])) == 2
