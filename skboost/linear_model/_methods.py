@@ -11,6 +11,7 @@ from skboost.linear_model._predictive import plain_rows
 from skboost.linear_model._preprocessors import affine_map, steps_before
 from skboost.posterior import check_level
 from skboost.serving import onnx_model, write_module
+from skboost.targets import NormalNoise
 
 POSITIVE = Interval(Real, 0, None, closed="neither")
 
@@ -285,7 +286,8 @@ def tails_of(level):
 def checked_numbers(estimator, X, y):
     """Responses as finite floats, (n_samples,); a ValueError where they are not."""
     y = one_for_each_row(estimator, X, one_response(y))
-    return check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+    y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+    return NormalNoise().checked(y, len(y))
 
 
 def one_response(y):

@@ -136,7 +136,7 @@ class Numbers(Responses):
 
     def _table(self, X, y, sample_weight, offset):
         weight = row_weights(X, sample_weight)
-        y = np.asarray(y, dtype=np.float64)
+        y = self.checked(y, X.shape[0])
         return Table.canonical(X, y, weight, n_jobs=self.n_jobs)
 
     def checked(self, y, n_rows):

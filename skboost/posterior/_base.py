@@ -99,7 +99,8 @@ class BasePosterior(MixtureBacked):
         """Table with one row per coordinate.
 
         Columns: mean, std, lower and upper end of the central interval that holds
-        `level`, median, and the probability of a positive value.
+        `level`, median, and the probability of a positive value. With orbits it is that
+        of the reweighted posterior; ``coef_`` of an estimator is the mean before them.
 
         Parameters
         ----------

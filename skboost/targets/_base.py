@@ -1,5 +1,6 @@
 """What every target offers and counts, and whether its gradient is its slope."""
 
+import logging
 import warnings
 from contextlib import contextmanager
 from functools import cached_property
@@ -7,6 +8,10 @@ from functools import cached_property
 import numpy as np
 
 from skboost._budget import Budget
+
+_LOGGER = logging.getLogger("skboost")
+# Seconds of evaluations after which a run says that it goes on.
+_SILENCE = 10.0
 
 
 class Ledger:
@@ -25,6 +30,7 @@ class Ledger:
         self._asked = set()
         # Seconds of one evaluation in the request where that was least.
         self.pace = 0.0
+        self._silent = 0.0
         # Called with the ledger and a number of draws before these are evaluated.
         self.before = None
         # Of functions that are evaluated with this one, as a prior's.
@@ -58,6 +64,10 @@ class Ledger:
         self._failed.extend(failures)
         self._seconds.append(seconds)
         self.pace = min(self.pace or np.inf, seconds / max(n, 1))
+        self._silent += seconds
+        if self._silent > _SILENCE:
+            self._silent = 0.0
+            _LOGGER.info("%d evaluations so far.", self.n_evaluations)
 
     def record(self):
         """Evaluations, failures and the message of the first."""

@@ -51,6 +51,12 @@ class Noise(Likelihood):
                 f"y must hold finite numbers, shape ({n_samples},); got shape "
                 f"{y.shape} and values such as {y.ravel()[:5]}."
             )
+        # Their squares overflow.
+        if np.max(np.abs(y), initial=0.0) > 1e100:
+            raise ValueError(
+                f"y must hold numbers of 1e100 at most; got {y[np.argmax(np.abs(y))]}. "
+                "Scale it."
+            )
         return y
 
     def at_draws(self, eta, level, rows, slopes=False):

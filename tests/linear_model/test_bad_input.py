@@ -12,6 +12,7 @@ from skboost import (
     BoostedBayesianLinearRegression,
     BoostedBayesianLogisticRegression,
     BoostedBayesianPoissonRegression,
+    BoostedHierarchicalLinearRegression,
 )
 from skboost.priors import StudentTPrior
 from skboost.strategies import ResidualGain
@@ -36,6 +37,19 @@ def assert_sound(fitted, rows=X):
     for part in (*fitted.predict_latent(rows), *fitted.predict_uncertainty(rows)):
         assert np.isfinite(part).all()
     assert np.isfinite(fitted.predict_proba_interval(rows)).all()
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        BoostedBayesianLinearRegression(prior_scale=1.0),
+        BoostedBayesianLinearRegression(noise="student_t"),
+        BoostedHierarchicalLinearRegression(groups=[2]),
+    ],
+)
+def test_responses_whose_squares_overflow_are_refused(model):
+    with pytest.raises(ValueError, match="y must hold numbers of 1e100 at most"):
+        model.fit(np.round(X), np.full(30, -1e300))
 
 
 # --- what means nothing to a classifier

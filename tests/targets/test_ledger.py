@@ -1,5 +1,6 @@
 """What evaluations are counted in, and what stops them."""
 
+import logging
 import pickle
 
 import numpy as np
@@ -223,3 +224,12 @@ def test_what_fits_in_follows_from_the_best_pace_that_was_seen(target):
         budget.check(9)
     clock.now = 3.0
     assert budget.room == 2
+
+
+def test_slow_functions_say_that_they_go_on(target, caplog):
+    with caplog.at_level(logging.INFO, logger="skboost"):
+        for seconds in (6.0, 6.0, 6.0, 6.0):
+            target.ledger.spend(3)
+            target.ledger.finish(3, [], seconds)
+    told = [record.getMessage() for record in caplog.records]
+    assert told == ["6 evaluations so far.", "12 evaluations so far."]
