@@ -1,4 +1,4 @@
-"""PyMC's ADVI and nutpie's NUTS on any log density, for `densities.py`.
+"""PyMC's ADVI and Pathfinder and nutpie's NUTS on any density, for `densities.py`.
 
 Imported where it is used: the script names a rival that is not installed as not run.
 """
@@ -6,6 +6,7 @@ Imported where it is used: the script names a rival that is not installed as not
 import numpy as np
 import nutpie
 import pymc as pm
+import pymc_extras as pmx
 import pytensor.tensor as pt
 from nutpie.compiled_pyfunc import from_pyfunc
 from pytensor.graph.op import Op
@@ -82,6 +83,19 @@ def full_rank(log_density, gradient, dim):
     return _advi("fullrank_advi", log_density, gradient, dim)
 
 
+def pathfinder(log_density, gradient, dim):
+    """Draws of four paths, resampled by importance: PyMC's defaults, in one process."""
+    counted = _Counted(log_density, gradient)
+    with pm.Model():
+        x = pm.Flat("x", shape=dim, initval=np.zeros(dim))
+        pm.Potential("density", _Value(counted)(x))
+        found = pmx.fit(
+            method="pathfinder", num_draws=_N_DRAWS, num_draws_per_path=_N_DRAWS,
+            concurrent=None, random_seed=0, progressbar=False, display_summary=False,
+        )  # fmt: skip
+    return found.posterior["x"].to_numpy().reshape(-1, dim), None, counted.n
+
+
 def nuts(log_density, gradient, dim):
     """Four chains by nutpie's defaults."""
     counted = _Counted(log_density, gradient)
@@ -95,4 +109,9 @@ def nuts(log_density, gradient, dim):
     return trace.posterior["x"].to_numpy().reshape(-1, dim), None, counted.n
 
 
-RIVALS = {"ADVI": mean_field, "full-rank ADVI": full_rank, "nutpie": nuts}
+RIVALS = {
+    "ADVI": mean_field,
+    "full-rank ADVI": full_rank,
+    "Pathfinder": pathfinder,
+    "nutpie": nuts,
+}
