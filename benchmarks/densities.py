@@ -7,9 +7,9 @@ which nothing is run: posteriors of one mode, a funnel, a banana, mixtures and a
 robot. For each the ELBO by 5,000 draws that no fit has seen, the log evidence by
 importance sampling, modes that have at least a quarter of their share, CPU seconds and
 evaluations; a run that has taken so many seconds stops after its iteration.
-``--rivals`` adds PyMC's ADVI and Pathfinder and nutpie, through the same functions, where they are
-installed: functions of Python, one point at a time, so that their evaluations compare
-and their seconds do not. ``--add`` goes on with the JSON file.
+``--rivals`` adds PyMC's ADVI and Pathfinder, and nutpie, through the same functions,
+where they are installed: functions of Python, one point at a time, so that their
+evaluations compare and their seconds do not. ``--add`` goes on with the JSON file.
 """
 
 import json
@@ -126,7 +126,7 @@ def main():
         report.not_run("all", "the targets are not in the shared folder")
         return
     ways = {f"skboost, {k}": (fitted, k, args.seconds) for k in ("default", "box")}
-    rivals = rival_module(report, "_advi", "ADVI, Pathfinder, nutpie") if args.rivals else None
+    rivals = rival_module(report, "_advi", "PyMC, nutpie") if args.rivals else None
     if rivals is not None:
         ways |= {k: (by_rival, rival, k) for k, rival in rivals.RIVALS.items()}
     done = {(row["target"], t) for t, rows in report.tables.items() for row in rows}
