@@ -86,6 +86,7 @@ RUNS = (
                      "--replicates", "6"), 15),
     Run("dear_densities", (), 5),
     Run("few_rows", (), 15, ("few_rows_tune", "few_rows_judge")),
+    Run("option_costs", (), 3),
     Run("online_streams", (), 6),
     Run("online_streams", ("--hindsight",), 30, ("online_hindsight",)),
     Run("online_streams", ("--average", "--replicates", "5"), 1, ("online_average",)),
