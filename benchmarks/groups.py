@@ -137,13 +137,13 @@ class Task:
     @property
     def n_scales(self):
         """Scales of effects, and of noise where there is one."""
-        return sum(q for _, q in self.sizes) + self.marginal.has_noise
+        return sum(q for _, q in self.sizes) + self.marginal.n_further
 
     def parts(self, theta):
         """Coefficients, logarithms of scales and of noise, as marginals take them."""
         n = self.X.shape[1] + 1
         levels = np.log(theta[:, n:])
-        if self.marginal.has_noise:
+        if self.marginal.n_further:
             return theta[:, :n], levels[:, :-1], levels[:, -1]
         return theta[:, :n], levels
 

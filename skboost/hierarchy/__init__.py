@@ -4,7 +4,8 @@ from skboost.hierarchy._covariances import Covariances
 from skboost.hierarchy._crossed_normal import CrossedNormalMarginal
 from skboost.hierarchy._joint import with_coefficients
 from skboost.hierarchy._laplace import LaplaceMarginal
+from skboost.hierarchy._marginal import UngroupedMarginal
 from skboost.hierarchy._normal import IntegratedNormalMarginal, NormalMarginal
 from skboost.hierarchy._quadrature import QuadratureMarginal
 from skboost.hierarchy._rows import Factor, GroupedRows
-from skboost.hierarchy._target import HierarchicalTarget, UngroupedMarginal, marginal_of
+from skboost.hierarchy._target import HierarchicalTarget, marginal_of

@@ -25,7 +25,7 @@ from skboost.targets import bounded_exp
 class CrossedNormalMarginal:
     """Log likelihood of a linear model with normal noise and several factors."""
 
-    has_noise, cheap, exact = True, False, True
+    n_further, cheap, exact = 1, False, True
 
     def __init__(self, rows, scale=None):
         self.integrates_coefficients = scale is not None

@@ -1,4 +1,4 @@
-"""Several factors and any log-concave likelihood: Laplace's approximation.
+"""Several factors and any likelihood: Laplace's approximation.
 
 Of standard normal v, u = S v, with h(v) the log likelihood minus |v|^2 / 2,
 
@@ -7,6 +7,9 @@ Of standard normal v, u = S v, with h(v) the log likelihood minus |v|^2 / 2,
 and the gradient follows by implicit differentiation of the mode: with l_i the
 leverages diag(Z S H^-1 S' Z') and c_i the third derivatives of rows in eta,
 a = -H^-1 S'Z' (c l) moves the mode to the mean to first order, v^ - a / 2.
+
+Where rows are not log-concave, H has the expected curvatures, which are no functions of
+the mode: c = 0.
 
 Tierney and Kadane 1986, Accurate approximations for posterior moments and marginal
 densities (Journal of the American Statistical Association 81); for its gradient
@@ -21,9 +24,9 @@ import numpy as np
 from skboost.hierarchy._crossed import CrossedEffects, Precision
 from skboost.hierarchy._marginal import LikelihoodMarginal
 
-# Newton steps at most, and how far a linear predictor moves in one: an exponential may
-# overshoot. A step shorter than the tolerance leaves an error of its square.
-_MAX_STEPS, _LONGEST, _TOLERANCE = 50, 2.0, 1e-4
+# Newton steps at most. One shorter than the tolerance leaves an error of its square; of
+# rows that are not log-concave, where steps get shorter by a factor, one of its size.
+_MAX_STEPS, _TOLERANCE = 50, 1e-4
 
 
 class LaplaceMarginal(LikelihoodMarginal):
@@ -35,16 +38,16 @@ class LaplaceMarginal(LikelihoodMarginal):
         super().__init__(rows, likelihood)
         self.crossed = CrossedEffects(self.rows.factors)
 
-    def _integrated(self, beta, levels, noise_level):
+    def _integrated(self, beta, levels, further):
         value = np.empty(len(beta))
-        width = beta.shape[1] + levels.shape[1] + self.has_noise
+        width = beta.shape[1] + levels.shape[1] + self.n_further
         score = np.empty((len(beta), width))
-        for s, mode in enumerate(self._modes(beta, levels, noise_level)):
+        for s, mode in enumerate(self._modes(beta, levels, further)):
             value[s] = mode.height - 0.5 * mode.precision.log_det
             score[s] = self._score(mode, levels[s])
         return value, score
 
-    def weighted_effects(self, normals, beta, levels, noise_level=None):
+    def weighted_effects(self, normals, beta, levels, *further):
         """Draws of the group effects, as `NormalMarginal.effects`, and the logarithms
         (2, n_draws) of weights that make them exact.
 
@@ -56,7 +59,7 @@ class LaplaceMarginal(LikelihoodMarginal):
         normal = self.crossed.joined(normals)
         effects = np.empty((2, *normal.shape))
         log_weights = np.empty((2, len(beta)))
-        for s, mode in enumerate(self._modes(beta, levels, noise_level)):
+        for s, mode in enumerate(self._modes(beta, levels, further)):
             _, _, move = self._thirds(mode)
             mean = mode.v - 0.5 * move
             skewness = self._skewness(mode)
@@ -68,33 +71,38 @@ class LaplaceMarginal(LikelihoodMarginal):
                 effects[side, s] = mode.scaling.times(v)
         return self.crossed.by_factor(effects), log_weights
 
-    def _modes(self, beta, levels, noise_level):
+    def _modes(self, beta, levels, further):
         """The mode at each draw; the search begins where the last one ended."""
         v = np.zeros(len(self.crossed.scale_of))
         scalings = self.crossed.scalings(levels)
-        given = [None] * len(beta) if noise_level is None else noise_level[:, None]
-        for one, scaling, level in zip(beta, scalings, given, strict=True):
+        for s, (one, scaling) in enumerate(zip(beta, scalings, strict=True)):
             base = self._without_effects(one[None])[:, 0]
-            mode = self._mode(base, scaling, v, self.likelihood.given(level))
-            v = mode.v
+            given = self.likelihood.given(*(level[[s]] for level in further))
+            mode = self._mode(base, scaling, v, given)
+            # Of several modes the one that is found must not depend on other draws.
+            v = mode.v if given.log_concave else v
             yield mode
 
     def _mode(self, base, scaling, v, likelihood):
         """Newton's steps from v."""
         crossed, weight, y = self.crossed, self.rows.weight, self.rows.y[:, None]
-        step = np.inf
+        step, tolerance = np.inf, _TOLERANCE ** (1 if likelihood.log_concave else 2)
         eta = base + crossed.predicted(scaling.times(v))
         for _ in range(_MAX_STEPS):
-            bend = weight * likelihood.bend(eta[:, None], y)[:, 0]
+            bend = weight * likelihood.climb_bend(eta[:, None], y)[:, 0]
             precision = Precision(crossed.gram(bend), scaling)
-            if np.abs(step).max() < _TOLERANCE:
+            if np.abs(step).max() < tolerance:
                 break
             _, slope, _ = self._of_rows(eta, likelihood)
             step = precision.solve(scaling.pulled(crossed.pulled(slope)) - v)
             moved = crossed.predicted(scaling.times(step))
-            share = min(1.0, _LONGEST / max(np.abs(moved).max(), 1e-300))
+            longest = likelihood.longest_step
+            share = min(1.0, longest / max(np.abs(moved).max(), 1e-300))
             step = share * step
             v, eta = v + step, eta + share * moved
+        if not likelihood.log_concave:
+            bend = weight * likelihood.bend(eta[:, None], y)[:, 0]
+            precision = Precision(crossed.gram(bend), scaling)
         value, slope, by_level = self._of_rows(eta, likelihood)
         height = value.sum() - 0.5 * v @ v
         slopes = slope, bend, by_level
@@ -126,13 +134,13 @@ class LaplaceMarginal(LikelihoodMarginal):
             levels, mode.v, mode.precision.inverse, move
         )
         score = [*by_column, *by_level]
-        if self.has_noise:
+        if self.n_further:
             # Of the log determinant as the curvatures change, and as the mode moves.
             given, y = mode.likelihood, self.rows.y[:, None]
             parts = given.curves_by_level(mode.eta[:, None], y)
-            slope, bend = (self.rows.weight * part[:, 0] for part in parts)
-            lost = leverage @ bend + slope @ moved
-            score.append(mode.by_level.sum() - 0.5 * lost)
+            slope, bend = (self.rows.weight * part[..., 0] for part in parts)
+            lost = bend @ leverage + slope @ moved
+            score += [*(mode.by_level.sum(axis=1) - 0.5 * lost)]
         return score
 
     def _height(self, mode, effects):
@@ -143,7 +151,7 @@ class LaplaceMarginal(LikelihoodMarginal):
     def _of_rows(self, eta, likelihood):
         """What `_value_and_slopes` says at one draw, (n_rows,)."""
         parts = self._value_and_slopes(eta[:, None], likelihood)
-        return [None if part is None else part[:, 0] for part in parts]
+        return [part[..., 0] if len(part) else part for part in parts]
 
 
 class _Mode(NamedTuple):
@@ -160,6 +168,6 @@ class _Mode(NamedTuple):
     v: np.ndarray
     slope: np.ndarray
     bend: np.ndarray
-    by_level: np.ndarray | None
+    by_level: np.ndarray
     height: float
     precision: Precision

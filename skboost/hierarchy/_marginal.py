@@ -1,10 +1,14 @@
-"""What Laplace's method and quadrature share: rows, their likelihood, its parameter."""
+"""Log likelihoods of grouped rows, with what their likelihood lets them share."""
+
+import numpy as np
+
+from skboost._parallel import row_blocks
 
 
 class LikelihoodMarginal:
     """Log likelihood of a generalised linear model with groups.
 
-    Subclasses give ``_integrated(beta, levels, noise_level)``, value and gradient but
+    Subclasses give ``_integrated(beta, levels, further)``, value and gradient but
     for what the rows have in common.
     """
 
@@ -13,17 +17,17 @@ class LikelihoodMarginal:
     def __init__(self, rows, likelihood):
         rows, self.constant = rows.merged(likelihood)
         self.rows = rows.sorted()
-        self.likelihood, self.has_noise = likelihood, likelihood.has_level
+        self.likelihood, self.n_further = likelihood, likelihood.n_further
         self.linear = likelihood.linear(self.rows.y)
 
-    def value_and_score(self, beta, levels, noise_level=None):
-        """Log likelihood of each draw of coefficients, log scales of effects and, where
-        there is one, log dispersion; and its gradient.
+    def value_and_score(self, beta, levels, *further):
+        """Log likelihood of each draw of coefficients, log scales of effects and what
+        all rows share, one argument for each, such as a log dispersion; its gradient.
         """
-        value, score = self._integrated(beta, levels, noise_level)
-        if self.has_noise:
+        value, score = self._integrated(beta, levels, further)
+        if self.n_further:
             rows = self.rows
-            more, slope = self.likelihood.own_terms(rows.y, rows.weight, noise_level)
+            more, slope = self.likelihood.own_terms(rows.y, rows.weight, *further)
             value += more
             score[:, -1] += slope
         return value + self.constant, score
@@ -34,11 +38,34 @@ class LikelihoodMarginal:
         return eta if self.rows.offset is None else eta + self.rows.offset[:, None]
 
     def _value_and_slopes(self, eta, likelihood):
-        """Weighted log likelihood of rows, and its slopes in eta and log dispersion."""
+        """Weighted log likelihood of rows, and its slopes in eta and what rows share,
+        (n_further, n_rows, n_draws).
+        """
         weight, linear = self.rows.weight[:, None], self.linear[:, None]
         y = self.rows.y[:, None]
         value, slope = likelihood.value_and_slope(eta.copy(), y)
-        by_level = None
-        if self.has_noise:
-            by_level = weight * likelihood.by_level(value, slope, y)
-        return weight * (value + linear * eta), weight * (slope + linear), by_level
+        further = ()
+        if self.n_further:
+            further = weight * likelihood.by_level(eta, value, slope, y)
+        return weight * (value + linear * eta), weight * (slope + linear), further
+
+
+class UngroupedMarginal(LikelihoodMarginal):
+    """Log likelihood of a generalised linear model without groups."""
+
+    cheap = exact = True
+
+    def _integrated(self, beta, levels, further):
+        value = np.empty(len(beta))
+        score = np.empty((len(beta), beta.shape[1] + self.n_further))
+        for some in row_blocks(len(beta), len(self.rows.y)):
+            given = self.likelihood.given(*(level[some] for level in further))
+            parts = self._value_and_slopes(self._without_effects(beta[some]), given)
+            value[some] = parts[0].sum(axis=0)
+            by_further = [part.sum(axis=0) for part in parts[2]]
+            score[some] = np.column_stack([parts[1].T @ self.rows.X, *by_further])
+        return value, score
+
+    def effects(self, normals, beta, levels, *further):
+        """None: there are no groups."""
+        return ()

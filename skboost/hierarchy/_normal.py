@@ -34,7 +34,7 @@ _LEAST_RESOLVED = 1e-12
 class NormalMarginal:
     """Log likelihood of a linear model with normal noise and one factor at most."""
 
-    has_noise = exact = True
+    n_further, exact = 1, True
     integrates_coefficients = False
 
     @property

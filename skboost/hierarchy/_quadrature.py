@@ -1,4 +1,4 @@
-"""One factor and any log-concave likelihood: adaptive Gauss-Hermite quadrature.
+"""One factor and any likelihood: adaptive Gauss-Hermite quadrature.
 
 Given coefficients and scales the groups are independent, and each is an integral over
 its few effects. It is taken over standard normal v, u = L v, around the mode of
@@ -32,10 +32,9 @@ from skboost.hierarchy._covariances import Covariances
 from skboost.hierarchy._marginal import LikelihoodMarginal
 from skboost.hierarchy._rows import GroupSums
 
-# Newton steps at most, and how far a linear predictor moves in one: an exponential may
-# overshoot. Where steps are shorter than the tolerance, in standard deviations, nodes
-# sit well enough.
-_MAX_STEPS, _LONGEST, _TOLERANCE = 40, 2.0, 1e-3
+# Newton steps at most. Where they are shorter than the tolerance, in standard
+# deviations, nodes sit well enough.
+_MAX_STEPS, _TOLERANCE = 40, 1e-3
 # Standard deviations from the mode at which the width of a side is measured, and the
 # least and the most that it may be in their unit.
 _REACH, _NARROWEST, _WIDEST = 3.0, 0.2, 5.0
@@ -66,38 +65,37 @@ class QuadratureMarginal(LikelihoodMarginal):
         self.log_weights += 0.5 * (self.nodes**2).sum(axis=1)
         self.log_weights -= 0.5 * factor.n_effects * LOG_2PI
 
-    def _integrated(self, beta, levels, noise_level):
+    def _integrated(self, beta, levels, further):
         n, n_levels = levels.shape
         value, score = np.empty(n), np.empty((n, beta.shape[1] + n_levels))
-        by_noise = np.empty((n, int(self.has_noise)))
-        for some, integral in self._integrals(beta, levels, noise_level):
+        by_further = np.empty((n, self.n_further))
+        for some, integral in self._integrals(beta, levels, further):
             value[some] = integral.log_integral.sum(axis=0)
             shared = integral.nodes * integral.shares[:, None]
             squares = np.einsum("mqjs,mrjs->qrs", integral.nodes, shared)
             squares -= self.n_groups * np.eye(len(squares))[..., None]
             by_level = self.covariances.score(levels[some], [squares])
             score[some] = np.hstack([integral.slope.T @ self.rows.X, by_level])
-            by_noise[some] = integral.by_level
-        return value, np.hstack([score, by_noise])
+            by_further[some] = integral.by_level
+        return value, np.hstack([score, by_further])
 
-    def effects(self, normals, beta, levels, noise_level=None):
+    def effects(self, normals, beta, levels, *further):
         """Draws of the group effects; they have the first four moments of the nodes."""
         out = np.empty((2, *normals[0].shape))
         (root,) = self.covariances.roots(levels)
-        for some, integral in self._integrals(beta, levels, noise_level):
+        for some, integral in self._integrals(beta, levels, further):
             both = _moments(integral, root[..., some]).both(
                 normals[0][:, some].swapaxes(1, 2)
             )
             out[:, :, some] = both.swapaxes(2, 3)
         return (out,)
 
-    def _integrals(self, beta, levels, noise_level):
+    def _integrals(self, beta, levels, further):
         """Blocks of draws with their integrals; temporaries fit into a cache."""
         (root,) = self.covariances.roots(levels)
         width = len(self.rows.y) * (len(self.nodes) + self.columns.shape[1])
         for some in row_blocks(len(beta), width):
-            level = None if noise_level is None else noise_level[some]
-            given = self.likelihood.given(level)
+            given = self.likelihood.given(*(level[some] for level in further))
             yield some, self._integral(beta[some], root[..., some], given)
 
     def _integral(self, beta, root, likelihood):
@@ -113,18 +111,18 @@ class QuadratureMarginal(LikelihoodMarginal):
         nodes = mode + np.einsum("qrjs,mrjs->mqjs", axes, steps)
         values = np.empty((len(nodes), *log_det.shape))
         slopes = np.empty((len(nodes), *eta.shape))
-        by_level = np.zeros(values.shape)
+        by_level = np.empty((self.n_further, *values.shape))
         for m, node in enumerate(nodes):
             moved = self._moved(eta, tilts, node)
             value, slopes[m], level_slope = self._value_and_slopes(moved, likelihood)
             values[m] = self._over_groups(value) - 0.5 * (node**2).sum(axis=0)
-            if self.has_noise:
-                by_level[m] = self._over_groups(level_slope)
+            for k, part in enumerate(level_slope):
+                by_level[k, m] = self._over_groups(part)
         values += self.log_weights[:, None, None] + np.log(widths).sum(axis=1)
         total = logsumexp(values, axis=0)
         shares = np.exp(values - total)
         slope = np.einsum("mns,mns->ns", slopes, shares[:, self.codes])
-        by_level = np.einsum("mjs,mjs->s", by_level, shares)[:, None]
+        by_level = np.einsum("kmjs,mjs->sk", by_level, shares)
         return _Integral(total - 0.5 * log_det, slope, nodes, shares, by_level)
 
     def _modes(self, eta, tilts, likelihood):
@@ -139,7 +137,8 @@ class QuadratureMarginal(LikelihoodMarginal):
             step = np.einsum("qrjs,rjs->qjs", inverse, gradient)
             decrement = np.einsum("qjs,qjs->js", step, gradient)
             reach = np.einsum("qjs,qjs->js", np.abs(step), longest)
-            step *= np.minimum(1.0, _LONGEST / np.maximum(reach, 1e-300))
+            reach = np.maximum(reach, 1e-300)
+            step *= np.minimum(1.0, likelihood.longest_step / reach)
             v += step
             if decrement.max() < _TOLERANCE**2:
                 break
@@ -162,7 +161,7 @@ class QuadratureMarginal(LikelihoodMarginal):
     def _derivatives(self, eta, tilts, likelihood):
         """Slopes of the log likelihood in v, and minus the Hessian with the prior."""
         _, slope, _ = self._value_and_slopes(eta, likelihood)
-        bend = likelihood.bend(eta, self.rows.y[:, None])
+        bend = likelihood.climb_bend(eta, self.rows.y[:, None])
         bend *= self.rows.weight[:, None]
         q = len(tilts)
         gradient = np.stack([self._over_groups(slope * tilt) for tilt in tilts])
@@ -228,7 +227,7 @@ def _solved(root, away):
 
 class _Integral(NamedTuple):
     """Integrals (n_groups, n_draws) in nats, expected slopes (n_rows, n_draws), nodes
-    (n_nodes, q, n_groups, n_draws), their shares, and slopes in the log dispersion.
+    (n_nodes, q, n_groups, n_draws), their shares, and slopes in what rows share.
     """
 
     log_integral: np.ndarray

@@ -56,6 +56,8 @@ class GroupedRows:
 
     def sorted(self):
         """The rows in the order of the groups of the factor with the most effects."""
+        if not self.factors:
+            return self
         codes = self.factors[main_factor(self.factors)].codes
         return self.taken(np.argsort(codes, kind="stable"))
 

@@ -5,19 +5,13 @@ Which way they are is chosen here, too.
 
 import numpy as np
 
-from skboost._row_blocks import Table, even
 from skboost.hierarchy._crossed import MOST_OTHERS
 from skboost.hierarchy._crossed_normal import CrossedNormalMarginal
 from skboost.hierarchy._laplace import LaplaceMarginal
+from skboost.hierarchy._marginal import UngroupedMarginal
 from skboost.hierarchy._normal import IntegratedNormalMarginal, NormalMarginal
 from skboost.hierarchy._quadrature import QuadratureMarginal
-from skboost.targets import (
-    DispersionPrior,
-    FlatPrior,
-    GLMTarget,
-    NoisyGLMTarget,
-    Target,
-)
+from skboost.targets import Target
 
 # Columns up to which coefficients are integrated out: a draw needs their covariance
 # matrix, and thousands of draws are looked at.
@@ -30,7 +24,8 @@ class HierarchicalTarget(Target):
     """Log joint density of (beta, z..., ln sigma_y), where z are scales transformed.
 
     `transforms` lead from the last coordinates to the scales of group effects, and to
-    that of the noise where there is one; `level_priors` are of their logarithms.
+    what all rows share, such as the scale of the noise; `level_priors` are of their
+    logarithms.
     """
 
     # Predictions may be exponentials of scales.
@@ -42,7 +37,7 @@ class HierarchicalTarget(Target):
         # Coefficients that are integrated out are no coordinates.
         self.n_coefficients = len(scale)
         self.n_columns = 0 if marginal.integrates_coefficients else len(scale)
-        self.n_levels = len(level_priors) - marginal.has_noise
+        self.n_levels = len(level_priors) - marginal.n_further
         self.dim = self.n_columns + len(level_priors)
         self.on_lattice = 0 < self.dim <= _MOST_ON_LATTICE and marginal.exact
 
@@ -55,10 +50,9 @@ class HierarchicalTarget(Target):
         return self.marginal.coefficients(*self.split(theta)[1:])
 
     def split(self, theta):
-        """What the marginal takes: coefficients, log scales, log noise scales."""
+        """What the marginal takes: coefficients, log scales, what all rows share."""
         beta, levels = theta[:, : self.n_columns], self._levels(theta)
-        parts = beta, levels[:, : self.n_levels]
-        return (*parts, levels[:, -1]) if self.marginal.has_noise else parts
+        return beta, levels[:, : self.n_levels], *levels[:, self.n_levels :].T
 
     def _levels(self, theta):
         """Logarithms of all scales, and coordinates of correlations."""
@@ -88,31 +82,6 @@ class HierarchicalTarget(Target):
             score[:, k] = (score[:, k] + slope - 1.0) * derivative
             score[:, k] += transform.log_derivative_slope(z)
         return value, score
-
-
-class UngroupedMarginal:
-    """Log likelihood of a generalised linear model without groups."""
-
-    cheap = exact = True
-    integrates_coefficients = False
-
-    def __init__(self, rows, likelihood):
-        self.has_noise = likelihood.has_level
-        table = Table(rows.X, rows.y, even(rows.weight), rows.offset)
-        settings = {"prior": FlatPrior(), "fit_intercept": False}
-        if self.has_noise:
-            flat = DispersionPrior(1.0, np.inf)
-            self.target = NoisyGLMTarget(table, likelihood, flat, **settings)
-        else:
-            self.target = GLMTarget(table, likelihood, **settings)
-
-    def value_and_score(self, beta, levels, *noise_level):
-        """Log likelihood of each draw, and its gradient."""
-        return self.target.value_and_score(np.column_stack([beta, *noise_level]))
-
-    def effects(self, normals, beta, levels, *noise_level):
-        """None: there are no groups."""
-        return ()
 
 
 def marginal_of(rows, likelihood=None, scale=None):

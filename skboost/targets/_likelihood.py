@@ -62,7 +62,10 @@ class Likelihood:
     - ``expected(mean, sd, y)``: expectations of the whole log likelihood where
       eta ~ N(mean, sd^2), of its derivative and of minus its second one, all (n_rows,);
     - for rows with group effects ``bend(eta, y)`` and ``third(eta, y)``: minus the
-      second and the third derivative;
+      second and the third derivative, and in the parameters that rows share
+      ``by_level(eta, value, slope, y)``, derivatives of the value, and
+      ``curves_by_level(eta, y)``, of the slope and of the bend, (n_further, n_rows,
+      n_draws);
 
     and may have faster sums over rows (``linear``, ``total``, ``total_and_slope``). One
     with several linear predictors has arrays (n_outputs, n_rows, n_draws) in place of
@@ -77,15 +80,28 @@ class Likelihood:
     # Whether it is linear in y, but for a constant: rows that differ in y alone are
     # then one row with the mean of y.
     linear_in_y = False
-    # Whether rows share one parameter more, whose logarithm ``given`` takes.
-    has_level = False
+    # Parameters more that all rows share, whose logarithms ``given`` takes.
+    n_further = 0
+    # How far a linear predictor moves in a Newton step: an exponential may overshoot.
+    longest_step = 2.0
     # Arrays of the size (n_rows, n_draws) that are alive at once; they set how many
     # rows are taken together.
     n_temporaries = 1
 
-    def given(self, level):
-        """The likelihood where the parameter that rows share is known."""
+    def given(self, *levels):
+        """The likelihood where the parameters that rows share are known."""
         return self
+
+    def own_terms(self, y, weight, *levels):
+        """What eta does not enter, over rows, and its slope in the last parameter."""
+        zeros = np.zeros(len(levels[0]))
+        return zeros, zeros
+
+    def climb_bend(self, eta, y):
+        """Curvatures by which steps go up to a mode; where rows are log-concave, those
+        of ``bend``.
+        """
+        return self.bend(eta, y)
 
     def finer(self):
         """The likelihood with smaller errors of its expectations: there are none."""

@@ -34,7 +34,7 @@ class NegativeBinomial(Likelihood):
     """
 
     light_tails = True
-    has_level = True
+    n_further = 1
     n_temporaries = 4
 
     def linear(self, y):
@@ -94,11 +94,13 @@ class NegativeBinomial(Likelihood):
         )
 
 
-class GivenDispersion:
+class GivenDispersion(Likelihood):
     """The likelihood of a row at one dispersion for each draw, without its own terms.
 
     What is linear in eta is left out too, as by every likelihood that has ``linear``.
     """
+
+    log_concave = True
 
     def __init__(self, level):
         self.level, self.shape = level, bounded_exp(-level)
@@ -117,16 +119,17 @@ class GivenDispersion:
         odds = bounded_exp(eta + self.level)
         return self.bend(eta, y) * (odds - 1.0) / (1.0 + odds)
 
-    def by_level(self, value, slope, y):
+    def by_level(self, eta, value, slope, y):
         """Derivative in lambda of the value, from what `value_and_slope` returns."""
-        return slope - value * self.shape / (y + self.shape)
+        return (slope - value * self.shape / (y + self.shape))[None]
 
     def curves_by_level(self, eta, y):
         """Derivatives in lambda of the slope and of the bend."""
         share = expit(eta + self.level)
         bend = self.bend(eta, y)
         rest = self.shape * share * (1.0 - share)
-        return self.shape * share - bend, bend * (1.0 - 2.0 * share) - rest
+        slope = self.shape * share - bend
+        return slope[None], (bend * (1.0 - 2.0 * share) - rest)[None]
 
 
 class DispersionPrior(CheckedPrior):

@@ -38,6 +38,7 @@ class Noise(Likelihood):
     """
 
     n_temporaries = 4
+    n_further = 1
     # The residual's standard deviation in units of its scale; inf is legal.
     std = 1.0
     # Half-width in z of the strip around the real line where exp(f) is tame.
@@ -58,6 +59,9 @@ class Noise(Likelihood):
                 "Scale it."
             )
         return y
+
+    def given(self, level):
+        return KnownScale(self, bounded_exp(level))
 
     def at_draws(self, eta, level, rows, slopes=False):
         """Sums over rows of the log likelihood, for `NoisyRowSums`.
@@ -171,6 +175,11 @@ class StudentTNoise(Noise):
         shrink = (self.df + 1.0) / (self.df + z * z)
         return -z * shrink, shrink * (2.0 * z * z / (self.df + z * z) - 1.0)
 
+    @property
+    def information(self):
+        """Of a residual about its centre."""
+        return (self.df + 1.0) / (self.df + 3.0)
+
     def cdf(self, z):
         return stdtr(self.df, z)
 
@@ -180,6 +189,9 @@ class StudentTNoise(Noise):
 
 class KnownScale(Likelihood):
     """A regression whose noise scale is given: one linear predictor, nothing else."""
+
+    # Steps by `climb_bend` never go down.
+    longest_step = np.inf
 
     def __init__(self, noise, scale):
         self.noise, self.scale = noise, scale
@@ -194,6 +206,28 @@ class KnownScale(Likelihood):
             mean, y, sd**2, np.zeros_like(mean), np.log(self.scale), 0.0
         )
         return found.value, found.slope, found.bend
+
+    # Residuals of heavy tails have modes where a Hessian is no precision. Laplace's
+    # method takes the expected curvature there (Hartmann and Vanhatalo 2019, Statistics
+    # and Computing 29), and steps go by weights of the normal distributions that such
+    # noise is a mixture of (Lange, Little and Taylor 1989, Journal of the American
+    # Statistical Association 84).
+
+    def bend(self, eta, y):
+        return np.broadcast_to(self.noise.information / self.scale**2, eta.shape)
+
+    def climb_bend(self, eta, y):
+        square = (y - eta) ** 2 / self.noise.df
+        return (1.0 + 1.0 / self.noise.df) / (self.scale**2 + square)
+
+    def third(self, eta, y):
+        return np.zeros_like(eta)
+
+    def by_level(self, eta, value, slope, y):
+        return ((y - eta) * slope - 1.0)[None]
+
+    def curves_by_level(self, eta, y):
+        return np.zeros((1, *eta.shape)), -2.0 * self.bend(eta, y)[None]
 
 
 # By the public name; each takes the degrees of freedom.

@@ -25,7 +25,75 @@ class CumulativeLogits(Likelihood):
     n_temporaries = 6
 
     def __init__(self, n_classes):
-        self.n_classes, self.n_gaps = n_classes, n_classes - 2
+        self.n_classes = n_classes
+        self.n_gaps = self.n_further = n_classes - 2
+
+    def given(self, *log_gaps):
+        gaps = [bounded_exp(gap) for gap in log_gaps]
+        return GivenGaps(np.stack([np.zeros(np.shape(gaps[:1])[1:] or 1), *gaps]))
+
+
+class GivenGaps(Likelihood):
+    """The likelihood of a row given gaps, (K - 1, n_draws), the first of which is 0."""
+
+    log_concave = True
+
+    def __init__(self, gaps):
+        self.gaps = gaps
+        thresholds, far = gaps.cumsum(axis=0), np.full((1, gaps.shape[1]), np.inf)
+        self.upper = np.vstack([thresholds, far])
+        self.lower = np.vstack([-far, thresholds])
+        self.log_masses = np.log(-np.expm1(self.lower - self.upper))
+
+    def value_and_slope(self, eta, y):
+        above, below = self._ends(eta, y)
+        value = log_expit(above) + log_expit(below) + self.log_masses[_codes(y)]
+        return value, expit(-below) - expit(-above)
+
+    def bend(self, eta, y):
+        return sum(_bell(end) for end in self._ends(eta, y))
+
+    def third(self, eta, y):
+        above, below = self._ends(eta, y)
+        return _bell_slope(above) - _bell_slope(below)
+
+    def by_level(self, eta, value, slope, y):
+        above, below = self._ends(eta, y)
+        slopes = self._by_gap(y, expit(-above), -expit(-below))
+        inner = _codes(y) == np.arange(1, len(self.gaps))[:, None]
+        own = self.gaps[1:] / np.expm1(self.gaps[1:])
+        return slopes + inner[:, :, None] * own[:, None]
+
+    def curves_by_level(self, eta, y):
+        ends = self._ends(eta, y)
+        above, below = (_bell_slope(end) for end in ends)
+        slopes = self._by_gap(y, *map(_bell, ends))
+        return slopes, self._by_gap(y, above, -below)
+
+    def _ends(self, eta, y):
+        """C_(c+1) - eta and eta - C_c."""
+        return self.upper[_codes(y)] - eta, eta - self.lower[_codes(y)]
+
+    def _by_gap(self, y, upper, lower):
+        """Slopes in logarithms of gaps from those in both thresholds of a row."""
+        place = np.arange(1, len(self.gaps))[:, None]
+        reached, passed = _codes(y) >= place, _codes(y) > place
+        moved = reached[:, :, None] * upper + passed[:, :, None] * lower
+        return self.gaps[1:, None] * moved
+
+
+def _codes(y):
+    return y[:, 0].astype(int)
+
+
+def _bell(t):
+    """Derivative of the logistic function."""
+    return expit(t) * expit(-t)
+
+
+def _bell_slope(t):
+    """Its second derivative."""
+    return _bell(t) * (expit(-t) - expit(t))
 
 
 class WithGaps(Prior):

@@ -3,7 +3,13 @@
 import numpy as np
 
 from skboost.hierarchy import Factor, GroupedRows
-from skboost.targets import Logistic, NegativeBinomial, Poisson
+from skboost.targets import (
+    CumulativeLogits,
+    Logistic,
+    NegativeBinomial,
+    Poisson,
+    StudentTNoise,
+)
 
 # Groups and effects of each factor: none; one factor; crossed ones with slopes, the
 # largest in the middle; and classes that are nested in schools.
@@ -24,12 +30,21 @@ def counts(rng, n):
     return rng.poisson(2.0, n).astype(float)
 
 
+def four_classes(rng, n):
+    return rng.integers(0, 4, n).astype(float)
+
+
 def normal(rng, n):
     return rng.normal(size=n)
 
 
 LIKELIHOODS = [(Logistic(), zeros_and_ones), (Poisson(), counts)]
-ALL_LIKELIHOODS = [*LIKELIHOODS, (NegativeBinomial(), counts)]
+ALL_LIKELIHOODS = [
+    *LIKELIHOODS,
+    (NegativeBinomial(), counts),
+    (CumulativeLogits(4), four_classes),
+    (StudentTNoise(4.0), normal),
+]
 
 
 def of(name, response, **options):
@@ -68,8 +83,8 @@ def points(rows, further=0, n=3, seed=1):
 
 
 def split(theta, rows, noise=False):
-    levels = theta[:, 2 : 2 + n_scales(rows)]
-    return (theta[:, :2], levels, theta[:, -1]) if noise else (theta[:, :2], levels)
+    n = 2 + n_scales(rows)
+    return theta[:, :2], theta[:, 2:n], *theta[:, n : n + int(noise)].T
 
 
 def differences(func, theta, step=1e-5):

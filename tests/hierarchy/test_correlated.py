@@ -65,13 +65,13 @@ class Split:
         self.marginal, self.rows = kind(rows, *options), rows
         self.n_columns = 0 if self.marginal.integrates_coefficients else 2
         self.covariances = Covariances.of(rows.factors)
-        width = self.n_columns + self.covariances.n_levels + self.marginal.has_noise
+        width = self.n_columns + self.covariances.n_levels + self.marginal.n_further
         self.theta = 0.5 * np.random.default_rng(1).normal(size=(1, width))
 
     def parts(self, theta):
         last = self.n_columns + self.covariances.n_levels
         parts = theta[:, : self.n_columns], theta[:, self.n_columns : last]
-        return (*parts, theta[:, -1]) if self.marginal.has_noise else parts
+        return (*parts, theta[:, -1]) if self.marginal.n_further else parts
 
     def value(self, theta):
         return self.marginal.value_and_score(*self.parts(theta))[0]
@@ -114,7 +114,7 @@ def test_correlated_effects_are_independent_ones_of_columns_times_their_factor(
     # Scales of one.
     theta = np.zeros_like(plain.theta)
     theta[:, : found.n_columns] = found.theta[:, : found.n_columns]
-    if found.marginal.has_noise:
+    if found.marginal.n_further:
         theta[:, -1] = found.theta[:, -1]
     np.testing.assert_allclose(found.value(found.theta), plain.value(theta), atol=1e-6)
     # Means of effects, at numbers of zero.

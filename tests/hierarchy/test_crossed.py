@@ -46,7 +46,7 @@ def test_gradients_of_laplace_are_those_of_its_value(
 ):
     choose_tables(monkeypatch, sparse)
     rows = of(name, response)
-    noise = likelihood.has_level
+    noise = likelihood.n_further
     assert_score_is_the_slope(
         LaplaceMarginal(rows, likelihood), points(rows, noise), rows, noise, 1e-6
     )
@@ -56,7 +56,7 @@ def test_gradients_of_laplace_are_those_of_its_value(
 @pytest.mark.parametrize(("likelihood", "response"), ALL_LIKELIHOODS)
 def test_laplace_is_a_gaussian_at_the_mode(likelihood, response, name):
     rows = of(name, response)
-    noise = likelihood.has_level
+    noise = likelihood.n_further
     theta = points(rows, noise)
     found, _ = LaplaceMarginal(rows, likelihood).value_and_score(
         *split(theta, rows, noise)
@@ -65,7 +65,7 @@ def test_laplace_is_a_gaussian_at_the_mode(likelihood, response, name):
     linear, y = likelihood.linear(rows.y), rows.y[:, None]
     for one, value in zip(theta, found, strict=True):
         beta, levels, *level = split(one[None], rows, noise)
-        given = likelihood.given(*(level or [None]))
+        given = likelihood.given(*level)
         sized, v = Z * np.exp(levels[0])[scale_of], np.zeros(Z.shape[1])
         for _ in range(50):
             eta = rows.X @ beta[0] + rows.offset + sized @ v
@@ -123,13 +123,14 @@ def test_weights_of_draws_know_how_the_skewed_map_stretches():
 @pytest.mark.parametrize(("likelihood", "response"), ALL_LIKELIHOODS)
 def test_weights_of_draws_make_laplace_exact(likelihood, response):
     rows = grouped(((3, 1), (2, 1)), response, n=14)
-    noise = likelihood.has_level
+    noise = likelihood.n_further
     theta, n = points(rows, noise)[:1], 500
     marginal = LaplaceMarginal(rows, likelihood)
     laplace, _ = marginal.value_and_score(*split(theta, rows, noise))
     if noise:
-        laplace -= likelihood.own_terms(rows.y, rows.weight, theta[:, -1])[0]
-        likelihood = likelihood.given(theta[:, -1])
+        levels = split(theta, rows, noise)[2:]
+        laplace -= likelihood.own_terms(rows.y, rows.weight, *levels)[0]
+        likelihood = likelihood.given(*levels)
     draws, log_weights = marginal.weighted_effects(
         standard_normals(rows, n), *split(np.repeat(theta, n, axis=0), rows, noise)
     )

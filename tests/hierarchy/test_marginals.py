@@ -198,7 +198,7 @@ def test_quadrature_of_groups_whose_responses_are_equal(n_rows, scale):
 @pytest.mark.parametrize(("likelihood", "response"), ALL_LIKELIHOODS)
 def test_gradients_of_quadrature_are_those_of_the_integral(likelihood, response, name):
     rows = of(name, response, n=40, offset=False)
-    noise = likelihood.has_level
+    noise = likelihood.n_further
     marginal = QuadratureMarginal(rows, likelihood, n_nodes=13)
     assert_score_is_the_slope(marginal, points(rows, noise), rows, noise, 2e-5)
 
@@ -210,7 +210,7 @@ def test_counts_without_groups_have_their_likelihood():
     found, _ = marginal.value_and_score(*split(theta, rows, True))
     for one, value in zip(theta, found, strict=True):
         eta = rows.X @ one[:2] + rows.offset
-        log = log_probability(marginal.target.likelihood, rows.y, eta, one[-1])
+        log = log_probability(marginal.likelihood, rows.y, eta, one[-1])
         assert value == pytest.approx(rows.weight @ log)
     assert_score_is_the_slope(marginal, theta, rows, True, 2e-5)
 
