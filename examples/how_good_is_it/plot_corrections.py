@@ -8,7 +8,7 @@ where fresh draws see nothing to gain.
 
 Here are two posteriors: one with heavy tails, in three dimensions, and a skewed one in
 sixty. When to use which correction is in the user guide
-(:doc:`/user_guide/corrections`).
+(:ref:`corrections`).
 """
 
 # %%

@@ -145,7 +145,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         and declined where it gains nothing that can be told from noise. ``"auto"``
         spends little of the ELBO on it; ``"moments"`` does what it takes for standard
         deviations and intervals. None leaves the posterior of the largest ELBO. See
-        :doc:`/user_guide/corrections`.
+        :doc:`/user_guide/quality`.
     orbit : "auto", int or None, default="auto"
         Images of a point over which every component is reweighted after boosting: an
         exact density, of which nothing is lost, and what remains falls as their number
