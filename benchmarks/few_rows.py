@@ -1,4 +1,4 @@
-"""Few rows: the default, a fixed scale of the prior, and rivals.
+"""Few rows: the default, sharpened, a fixed scale of the prior, and rivals.
 
     python benchmarks/few_rows.py [--half tune judge] [--parts FOLDER]
 
@@ -48,7 +48,10 @@ HALVES = {
 }  # fmt: skip
 NUMBERS = ("diabetes", "yacht", "concrete", "boston", "energy", "wine_red")
 FIXED = {"classification": 1.0, "regression": "auto"}
-OURS = ["default", "fixed"]
+OURS = {
+    "classification": ["default", "fixed", "sharpened"],
+    "regression": ["default", "fixed"],
+}
 RIVALS = {"classification": ["LR", "LRCV"], "regression": ["BayesianRidge", "ARD"]}
 
 
@@ -136,6 +139,7 @@ def classifiers():
     return {
         "default": BoostedBayesianLogisticRegression(random_state=0),
         "fixed": BoostedBayesianLogisticRegression(random_state=0, **chosen),
+        "sharpened": BoostedBayesianLogisticRegression(random_state=0, sharpen=True),
         "LR": LogisticRegression(max_iter=1000),
         "LRCV": LogisticRegressionCV(
             scoring="neg_log_loss", l1_ratios=(0,), use_legacy_attributes=False,
@@ -258,7 +262,7 @@ def summary(report, half, kind, found):
     def of(name, size, model):
         return sign * found[name][size, model][key]
 
-    for model in OURS + RIVALS[kind]:
+    for model in OURS[kind] + RIVALS[kind]:
         means = {
             f"{size} rows": np.mean([of(n, k, model) for n, k in pairs if k == size])
             for size in SIZES

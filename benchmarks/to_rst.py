@@ -135,14 +135,14 @@ def page(name, content):
 # --- few rows: means, and the losses of every set
 
 KINDS = {
-    "log loss": ("classes", ["LR", "LRCV"]),
-    "regression": ("numbers", ["BayesianRidge", "ARD"]),
+    "log loss": ("classes", ["LR", "LRCV", "fixed", "default", "sharpened"]),
+    "regression": ("numbers", ["BayesianRidge", "ARD", "fixed", "default"]),
 }
-OURS = ["fixed", "default"]
 SIZES = (20, 60, 200)
 CALLED = {
     "LR": "LogisticRegression", "LRCV": "LogisticRegressionCV", "ARD": "ARDRegression",
     "fixed": "skboost, fixed scale", "default": "skboost, default",
+    "sharpened": "skboost, sharpened",
 }  # fmt: skip
 
 
@@ -161,9 +161,9 @@ def few_rows(contents):
 def few_rows_means(found):
     """Mean loss by size, coverage and seconds of every model; the best is bold."""
     made = []
-    for table, (kind, rivals) in KINDS.items():
+    for table, (kind, models) in KINDS.items():
         rows, lines = found[table], {}
-        for model in rivals + OURS:
+        for model in models:
             of_model = [row for row in rows if row["model"] == model]
             lines[model] = [
                 np.mean([row["loss"] for row in of_model if row["rows"] == size])
@@ -194,9 +194,8 @@ def few_rows_means(found):
 def few_rows_sets(found):
     """Losses of every set and size; the best of a line is bold."""
     parts = []
-    for table, (_, rivals) in KINDS.items():
+    for table, (_, models) in KINDS.items():
         rows, lines = found[table], []
-        models = rivals + OURS
         for name, size in dict.fromkeys((row["set"], row["rows"]) for row in rows):
             losses = [
                 row["loss"]

@@ -95,8 +95,7 @@ def _swept(predictors, weights, sites, damping, evidence_of):
     # A row of zeros says nothing.
     mean, variance = given.mean, np.maximum(given.variance, 1e-12)
     # Without one site of the row, which leaves a proper cavity for weights from one on.
-    cavity = 1.0 / np.maximum(1.0 / variance - precision, 1e-6 / variance)
-    centre = cavity * (mean / variance - shift)
+    centre, cavity = without_site(mean, variance, precision, shift)
     value, slope, bend = evidence_of(centre, cavity)
     value += 0.5 * np.log(cavity / variance)
     value += 0.5 * (centre**2 / cavity - mean**2 / variance)
@@ -108,6 +107,12 @@ def _swept(predictors, weights, sites, damping, evidence_of):
     shift = shift + damping * ((slope + bend * centre) / narrowed - shift)
     no = np.zeros(len(evidence), dtype=bool)
     return Sites(precision, shift, evidence, no, no.copy()), miss.max(axis=1)
+
+
+def without_site(mean, variance, precision, shift):
+    """Mean and variance of what is left without a site, which is proper."""
+    cavity = 1.0 / np.maximum(1.0 / variance - precision, 1e-6 / variance)
+    return cavity * (mean / variance - shift), cavity
 
 
 def variational(

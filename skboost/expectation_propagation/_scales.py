@@ -9,7 +9,12 @@ from scipy.interpolate import CubicSpline
 from scipy.special import xlogy
 
 from skboost._math import bounded_exp
-from skboost.expectation_propagation._fits import Sites, propagated, variational
+from skboost.expectation_propagation._fits import (
+    Sites,
+    propagated,
+    variational,
+    without_site,
+)
 from skboost.expectation_propagation._predictors import linear_predictors
 from skboost.expectation_propagation._probits import expected_log, log_evidence
 
@@ -103,6 +108,25 @@ class SignedRows:
             bounded.log_evidence[~_possible(bounded)] = -np.inf
             done.put(failed, bounded)
         return predictors, done
+
+    def left_out(self, predictors, sites):
+        """Log probabilities of every row's own class and the other without the row.
+
+        By its cavity, which is what sites of other rows and the prior leave of its
+        linear predictor; (n_priors, n_rows, 2).
+        """
+        precision, shift = self.counts * sites.precision, self.counts * sites.shift
+        given = predictors.moments(precision, shift)
+        # Of a row that counts several times, once.
+        once = np.minimum(1.0, 1.0 / np.maximum(self.counts, 1e-300))
+        centre, cavity = without_site(
+            given.mean,
+            np.maximum(given.variance, 1e-12),
+            once * precision,
+            once * shift,
+        )
+        own, other = (log_evidence(sign * centre, cavity)[0] for sign in (1.0, -1.0))
+        return np.stack([own, other], axis=2)[:, : len(self.X)]
 
     def _propagated(self, predictors, sites, tol):
         fit = partial(propagated, weights=self.counts, evidence=self.evidence)

@@ -43,10 +43,11 @@ from skboost.targets import (
 )
 
 
-def class_predictive(mixture, fit_intercept, classes):
+def class_predictive(mixture, fit_intercept, classes, sharpening=1.0):
     """The predictive of a mixture over classes x (coefficients, intercept).
 
-    With two classes, over (coefficients, intercept) of the second.
+    With two classes, over (coefficients, intercept) of the second. Probabilities are
+    averages to the power `sharpening`.
     """
     reported = mixture.drop_zero_weights()
     mixture = reported.base
@@ -55,20 +56,23 @@ def class_predictive(mixture, fit_intercept, classes):
     n_features = mixture.dim // n_outputs - bool(fit_intercept)
     base = (n_features, bool(fit_intercept), classes)
     if n_classes == 2:
-        model = BinaryClassifier(*base, *mixture_parts(mixture))
+        parts = mixture_parts(mixture)
+        model = BinaryClassifier(*base, *parts, sharpening=sharpening)
         return BinaryPredictive(model, reported)
     if mixture.gaussian:
         parts = [contrasts_part(one, n_classes) for one in mixture.components]
         nodes = softmax_nodes(n_classes - 1, N_DRAWS)
-        model = ContrastsClassifier(*base, mixture.weights, tuple(parts), nodes)
+        parts = mixture.weights, tuple(parts), nodes
+        model = ContrastsClassifier(*base, *parts, sharpening=sharpening)
     else:
-        model = _drawn_model(base, mixture)
+        model = _drawn_model(base, mixture, sharpening)
     return SoftmaxPredictive(model, reported)
 
 
-def _drawn_model(base, mixture):
+def _drawn_model(base, mixture, sharpening=1.0):
     draws = posterior_draws(mixture)
-    return SoftmaxClassifier(*base, draws.reshape(len(draws) * len(base[-1]), -1))
+    draws = draws.reshape(len(draws) * len(base[-1]), -1)
+    return SoftmaxClassifier(*base, draws, sharpening=sharpening)
 
 
 def contrasts_part(component, n_classes):
@@ -173,11 +177,22 @@ def sorted_quantiles(values, p):
     return low + (place - index) * (high - low)
 
 
-class BinaryPredictive(Predictive):
-    """Predictive quantities of a two-class model; see `Predictive`."""
+class ClassPredictive(Predictive):
+    """Predictive quantities of a model with ``log_averaged(X)``; see `Predictive`."""
 
     def log_proba(self, X):
-        """Logarithms of both probabilities, (n, 2), however small they are."""
+        """Logarithms of the probabilities, (n, n_classes), however small they are."""
+        logs = self.log_averaged(X)
+        if self.model.sharpening == 1.0:
+            return logs
+        return log_softmax(self.model.sharpening * logs, axis=1)
+
+
+class BinaryPredictive(ClassPredictive):
+    """Predictive quantities of a two-class model."""
+
+    def log_averaged(self, X):
+        """Logarithms of both probabilities before sharpening, (n, 2)."""
         out = np.empty((X.shape[0], 2))
         log_weights = np.log(self.model.weights)
         for rows, block in self.model.blocks(X, self.model.width):
@@ -219,7 +234,7 @@ class BinaryPredictive(Predictive):
 # --- more classes
 
 
-class SoftmaxPredictive(Predictive):
+class SoftmaxPredictive(ClassPredictive):
     """Predictive quantities of a model with more than two classes."""
 
     @cached_property
@@ -239,9 +254,9 @@ class SoftmaxPredictive(Predictive):
             mean[rows], std[rows] = eta.mean(axis=1), eta.std(axis=1)
         return mean, std
 
-    def log_proba(self, X):
-        """Logarithms of the probabilities, (n, n_classes), however small they are."""
-        p = self.model.proba(X)
+    def log_averaged(self, X):
+        """Logarithms of the probabilities before sharpening, (n, n_classes)."""
+        p = self.model.averaged(X)
         lost = (p < np.finfo(float).tiny).any(axis=1)
         out = np.log(np.where(lost[:, None], 1.0, p))
         if lost.any():

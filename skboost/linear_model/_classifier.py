@@ -149,7 +149,7 @@ class BayesianClassifier(ClassifierMixin):
             Their difference: what is not known about the coefficients.
         """
         X, predictive = checked_rows(self, X), self._predictive()
-        total = entropy_of(predictive.model.proba(X))
+        total = entropy_of(predictive.model.averaged(X))
         aleatoric = predictive.aleatoric(X)
         return total, aleatoric, np.maximum(total - aleatoric, 0.0)
 

@@ -1,14 +1,16 @@
 """Bayesian logistic regression with a boosted mixture as posterior."""
 
 from copy import copy
-from dataclasses import dataclass
 
-import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skboost._sklearn import StrOptions, fit_context
 from skboost.fitting import BoostedEstimator, FromFit, callback_data
-from skboost.linear_model._class_predictive import class_predictive
+from skboost.linear_model._class_model import (
+    PRIOR_OF_CLASSES,
+    ClassModel,
+    prior_of_classes,
+)
 from skboost.linear_model._classifier import BayesianClassifier
 from skboost.linear_model._layout import Layout, feature_names
 from skboost.linear_model._methods import (
@@ -19,31 +21,11 @@ from skboost.linear_model._methods import (
 from skboost.linear_model._model import (
     LINEAR_MODEL_CONSTRAINTS,
     MOVED_OF_LINEAR_MODELS,
-    PRIOR_OF_CLASSES,
     SCALED_CONSTRAINTS,
-    LinearModel,
     learned,
-    prior_of_classes,
 )
 from skboost.linear_model._sources import Labels, read_batch, read_rows, rows_in_place
 from skboost.targets import Logistic, Multinomial
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class ClassModel(LinearModel):
-    """A linear model of classes: of the second of two, or of every one."""
-
-    classes: np.ndarray
-    class_weight: object
-
-    def predictive(self, mixture):
-        """What answers about rows; see `LinearModel`."""
-        return class_predictive(mixture, self.layout.intercept, self.classes)
-
-    def attributes(self, mixture):
-        """Coefficients as scikit-learn's classifiers lay them out."""
-        coef, intercept = self.means(mixture)
-        return {"classes_": self.classes, "coef_": coef, "intercept_": intercept}
 
 
 class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
@@ -84,14 +66,17 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
     temperature : float, default=1.0
         Power of the likelihood in (0, 1]; below 1 the posterior is tempered
         (Alquier and Ridgway 2020), 1 is Bayes.
+    sharpen : bool, default=False
+        Whether probabilities are those of the posterior to a power, `sharpening_`, that
+        suits the rows of the fit, each predicted by the others. Intervals, uncertainty
+        and ``posterior_`` stay as they are; `partial_fit` refuses it.
     max_iter : int, default=10
         Boosting iterations in total, the first component included.
     tol : float or "auto", default="auto"
         In nats. A component that gains less than a tenth of it is refused. ``"auto"``
         is 0.01, and also stops once no more remains, with orbits, than a Gaussian
-        fitted to 1,000 exact draws would leave, or where the log posterior is concave
-        and the next component likely gains less than a tenth of that; a number goes on
-        until it is gained no more, or no more remains with orbits.
+        fitted to 1,000 exact draws would leave, or where the next component likely
+        gains less than a tenth of that; a number goes on until it is gained no more.
     max_time : float, default=None
         Seconds. They bind within an iteration: the one under way is given up, and what
         is reported was computed before. The first one is cut short where it must be.
@@ -136,23 +121,20 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
     max_components : int, default=None
         Bound on the mixture's size; the lightest components beyond it are dropped.
     n_draws : int, default=512
-        Monte Carlo draws kept per component. Where their noise hides what iterations
-        gain, a run goes on with twice as many, and once more with twice as many.
-        Gaussian components, whose expectations of the log likelihood need no draws, do
-        not, but the default starts with 2,048 draws for 22 to 43 coefficients.
+        Monte Carlo draws kept per component; 2,048 for 22 to 43 coefficients by
+        default. Where their noise hides what iterations gain, a run goes on with twice
+        as many, and once more with twice as many, but for Gaussian components.
     calibrate : {"auto", "moments"}, default=None
-        Correction of moments and tails after boosting; each is judged on fresh draws,
-        and declined where it gains nothing that can be told from noise. ``"auto"``
-        spends little of the ELBO on it; ``"moments"`` does what it takes for standard
-        deviations and intervals. None leaves the posterior of the largest ELBO. See
+        Correction of moments and tails after boosting, declined where it gains nothing
+        that can be told from noise. ``"auto"`` spends little of the ELBO on it;
+        ``"moments"`` does what it takes for standard deviations and intervals. See
         :doc:`/user_guide/quality`.
     orbit : "auto", int or None, default="auto"
-        Images of a point over which every component is reweighted after boosting: an
-        exact density, of which nothing is lost, and what remains falls as their number
-        doubles. A power of two, up to 1,024; ``"auto"`` doubles it, up to 64, until
-        less than 0.01 nats remain, or `tol` where that is a number. A draw, and a value
-        of the density, then cost so many evaluations. Declined where it gains less than
-        a tenth of `tol`. It moves draws, moments and marginals of ``posterior_``, and
+        Images of a point over which every component is reweighted after boosting; what
+        remains falls as their number doubles. A power of two, up to 1,024; ``"auto"``
+        doubles it, up to 64, until less than 0.01 nats remain, or `tol` where that is a
+        number. A draw, and a value of the density, then cost so many evaluations.
+        Declined where it gains less than a tenth of `tol`. It moves ``posterior_`` and
         the ends of `predict_proba_interval`; other predictions are those of the mixture
         before, which are as near. None leaves a mixture. See
         :doc:`/user_guide/orbits`.
@@ -168,6 +150,8 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         Posterior means before orbits, by which predictions are made.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         Posterior means.
+    sharpening_ : float
+        Power of the probabilities, 1.0 without `sharpen`.
     prior_scale_ : float
         Posterior mean of the factor that ``prior_scale="learn"`` averages over; see
         `prior_scale_interval`. Not there for a scale that is given.
@@ -213,12 +197,11 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
     Notes
     -----
     What needs more evaluations of the log joint is computed when it is first asked for,
-    once and the same for the same seed: ``posterior_`` and what is asked of it,
-    ``elbo_``, ``remaining_kl_``, their errors and interval, ``pareto_k_``,
-    ``message_``, ``calibration_`` and ``orbiting_``. Predictions and ``coef_`` need
-    none, unless `calibrate` is given. Until then a fitted estimator holds its rows; a
-    pickle or a copy computes all of it first, and has no rows. Where rows were changed
-    in place since, a warning says that corrections are left out.
+    once and the same for the same seed: ``posterior_``, ``elbo_``, ``remaining_kl_``,
+    ``message_`` and what belongs to them. Predictions and ``coef_`` need none, unless
+    `calibrate` is given. Until then a fitted estimator holds its rows; a pickle or a
+    copy computes all of it first, and has no rows. Where rows were changed in place
+    since, a warning says that corrections are left out.
 
     References
     ----------
@@ -246,6 +229,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         "prior": PRIOR_OF_CLASSES,
         "intercept_scale": LINEAR_MODEL_CONSTRAINTS["intercept_scale"],
         "class_weight": [dict, StrOptions({"balanced"}), None],
+        "sharpen": ["boolean"],
     }
 
     def __init__(
@@ -257,6 +241,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         intercept_scale=10.0,
         class_weight=None,
         temperature=1.0,
+        sharpen=False,
         max_iter=10,
         tol="auto",
         max_time=None,
@@ -282,6 +267,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         self.intercept_scale = intercept_scale
         self.class_weight = class_weight
         self.temperature = temperature
+        self.sharpen = sharpen
         self.max_iter = max_iter
         self.tol = tol
         self.max_time = max_time
@@ -337,6 +323,8 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
             reader = Labels(self.n_jobs, self.class_weight)
             rows = read_rows(self, reader, X, y, sample_weight)
             model = self._model(rows, reader.classes)
+            if self.sharpen:
+                model = model.sharpened(rows)
             return learned(self, model, rows, callback_data(X, y, sample_weight))
 
     @fit_context(prefer_skip_nested_validation=True)
@@ -359,8 +347,13 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         Raises
         ------
         ValueError
-            If `y` has a label that is not among the classes.
+            If `y` has a label that is not among the classes, or with `sharpen`.
         """
+        if self.sharpen:
+            raise ValueError(
+                "sharpen must be False for partial_fit: the power is chosen by all "
+                "rows at once; got True. Set sharpen=False, or call fit."
+            )
         with self._keeping_old_fit():
             before = vars(self).get("classes_")
             reader = Labels(self.n_jobs, self.class_weight, classes, before)
@@ -372,14 +365,10 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
     def make_log_joint(self, X, y, sample_weight=None):
         """The fitted model's log joint density on some rows, as a function.
 
-        What `fit` approximated: prior, intercept, class weights and temperature are
-        those of the fit, whatever the parameters say by now. So the methods of
-        `posterior_` that ask for a ``log_joint`` need nothing rewritten. A fit does not
-        keep its rows for good, so they are passed again; the function holds them.
-
-        After `partial_fit` the prior is still that of the first call, and no posterior
-        takes its place: pass all rows so far, and what `posterior_` lost from batch to
-        batch is what ``importance_weights`` and ``error_estimates`` find.
+        What `fit` approximated, for the methods of `posterior_` that ask for a
+        ``log_joint``: prior, class weights and temperature are those of the fit. A fit
+        does not keep its rows for good, so they are passed again. After `partial_fit`
+        the prior is that of the first call: pass all rows so far.
         ``class_weight="balanced"`` balances the rows that are passed here.
 
         Parameters

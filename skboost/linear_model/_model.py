@@ -11,7 +11,6 @@ from skboost._sklearn import InstanceOf, StrOptions
 from skboost._solver import climb
 from skboost.fitting import (
     BOOSTING_CONSTRAINTS,
-    begins_in_closed_form,
     needs_start,
 )
 from skboost.linear_model._layout import Layout
@@ -30,7 +29,6 @@ from skboost.targets import (
     LogJoint,
     NoiseScalePrior,
     NoisyGLMTarget,
-    NormalPrior,
     PrincipalScale,
     Prior,
     ScalePrior,
@@ -66,11 +64,6 @@ SCALED_CONSTRAINTS = {
     ],
     "intercept_scale": [StrOptions({"auto"}), POSITIVE],
 }
-PRIOR_OF_CLASSES = [
-    StrOptions({"auto", "principal", *PRIORS}),
-    InstanceOf(Prior, "skboost.priors"),
-    dict,
-]
 NOISE_PRIOR = [StrOptions({"auto"}), InstanceOf(NoiseScalePrior, "skboost.priors")]
 DISPERSION_PRIOR = [
     StrOptions({"auto"}),
@@ -85,10 +78,6 @@ MOVED_OF_LINEAR_MODELS = {
     "1 / sqrt(alpha), in units of the noise.",
     "penalty": "Use prior: 'normal' stands for 'l2', 'laplace' for 'l1'.",
 }
-
-
-# Numbers in `X` above which a scale is not learned unless that is asked for.
-_MANY = 1_000_000
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -216,61 +205,6 @@ def scale_by_column(unit, std):
 def scale_of_all(unit, std):
     """The same for columns as they are: one scale for all of them."""
     return np.full(len(std), unit / np.sqrt(np.mean(std**2)))
-
-
-def scale_of_classes(estimator, rows, layout, n_classes):
-    """The `prior_scale` of a classifier, where that is automatic the one for its rows.
-
-    Where more than two classes do not begin in closed form, averages over a scale take
-    many times the seconds, and with many rows the scale hardly matters.
-    """
-    chosen, prior = estimator.prior_scale, estimator.prior
-    if not (isinstance(chosen, str) and chosen == "auto"):
-        return chosen
-    many = len(rows) * rows.n_features > _MANY
-    scaled = np.any(np.not_equal(getattr(prior, "scale", 1.0), 1.0))
-    if many or scaled:
-        return 1.0
-    if n_classes > 2:
-        dim = n_classes * (rows.n_features + layout.intercept)
-        params = estimator.get_params(deep=False)
-        normal = isinstance(prior, NormalPrior) or prior in ("auto", "normal")
-        closed = begins_in_closed_form(params, len(rows), dim, n_classes)
-        return "learn" if normal and closed else 1.0
-    return "learn"
-
-
-def prior_of_classes(estimator, rows, layout, n_classes):
-    """The prior of a classifier's parameters, and its scales for these rows."""
-    chosen = scale_of_classes(estimator, rows, layout, n_classes)
-    prior = _prior_of_classes(estimator, rows, layout, chosen, n_classes)
-    return prior_and_scale(
-        estimator, rows, layout, auto=scale_of_all, chosen=chosen, prior=prior
-    )
-
-
-def _prior_of_classes(estimator, rows, layout, chosen, n_classes):
-    """The `prior` of a classifier with this `prior_scale`, by its name or an object.
-
-    An automatic one is that along principal components where it can be averaged over
-    in closed form.
-    """
-    if estimator.prior not in ("auto", "principal"):
-        return estimator.prior
-    dim = layout.n_outputs * (rows.n_features + layout.intercept)
-    size = len(rows), dim, n_classes
-    params = estimator.get_params(deep=False)
-    if isinstance(chosen, str | ScalePrior) and begins_in_closed_form(params, *size):
-        return "principal"
-    if estimator.prior == "auto":
-        return "normal"
-    raise ValueError(
-        "prior='principal' needs prior_scale='learn', family='gaussian', "
-        "objective='kl' and room: of two classes at most 300 parameters and 1.1 "
-        "million numbers in X, of more at most 20 classes, 1,000 parameters and 1.5 "
-        "million as the product of these, rows and classes; this model has others. "
-        "Set prior='normal' for one common variance."
-    )
 
 
 def prior_and_scale(

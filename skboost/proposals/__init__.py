@@ -20,6 +20,7 @@ from skboost.proposals._propagated import (
     PropagatedScales,
     has_room,
     has_room_for_classes,
+    left_out,
     propagates,
 )
 from skboost.proposals._searched_scales import CountsProposer, SearchedProposer

@@ -5,6 +5,7 @@ from itertools import compress
 
 import numpy as np
 from scipy import sparse
+from scipy.special import logsumexp
 
 from skboost.approximation import Mixture
 from skboost.expectation_propagation import (
@@ -251,20 +252,12 @@ def heaviest(components, weights, nodes, settings):
 
 
 def _over_scales(rows, target, root, near):
-    """`ScaleNodes` where the covariance of the coefficients has this root.
-
-    The rows are in coordinates in which the prior is a standard normal one at s = 1.
-    """
+    """`ScaleNodes` where the covariance of the coefficients has this root."""
     factor, own = target.scale_prior.factor, target.scale
-    shared = np.resize(target.scale_prior.shared, len(own))
-    turn, width = None, rows.X.shape[1]
-    if root is not None:
-        # Of the columns, and then of the parameters of all classes.
-        turn, of_columns = np.diag(own[:width]), shared[:width]
-        turn[np.ix_(of_columns, of_columns)] = own[:width][of_columns, None] * root
+    rows, turn, variances_at = _in_units(rows, target, root)
     nodes = scale_nodes(
-        rows.in_units(own) if turn is None else replace(rows, X=rows.X @ turn),
-        lambda log_s: np.where(shared, np.exp(2.0 * log_s)[:, None], 1.0),
+        rows,
+        variances_at,
         lambda log_s: factor.value_and_score(log_s)[0],
         np.log(factor.scale),
         near,
@@ -274,6 +267,51 @@ def _over_scales(rows, target, root, near):
         squares = own**2 if rows.marginal else np.outer(own, own)
         back = means * own, covariances * squares
     else:
-        turn = np.kron(np.eye(len(own) // width), turn)
+        turn = np.kron(np.eye(len(own) // len(turn)), turn)
         back = means @ turn.T, turn @ covariances @ turn.T
     return nodes._replace(gaussians=Gaussians(log_evidence, *back))
+
+
+def _in_units(rows, target, root):
+    """Rows in coordinates in which the prior is a standard normal one at s = 1.
+
+    With them the matrix that leads back, None where it is diagonal, and variances of
+    the parameters at values of ln s.
+    """
+    own = target.scale
+    shared = np.resize(target.scale_prior.shared, len(own))
+    turn, width = None, rows.X.shape[1]
+    if root is None:
+        rows = rows.in_units(own)
+    else:
+        # Of the columns, and then of the parameters of all classes.
+        turn, of_columns = np.diag(own[:width]), shared[:width]
+        turn[np.ix_(of_columns, of_columns)] = own[:width][of_columns, None] * root
+        rows = replace(rows, X=rows.X @ turn)
+    return (
+        rows, turn, lambda log_s: np.where(shared, np.exp(2.0 * log_s)[:, None], 1.0)
+    )  # fmt: skip
+
+
+def left_out(target, family):
+    """Log probabilities (n_rows, K) of rows' classes by the others, and weights.
+
+    The row's own class is the first. Every scale counts by its evidence without it.
+    """
+    rows, prior = signed_rows(target, family), target.scale_prior
+    row_weights = rows.weights / target.temperature
+    if prior is None:
+        fitted = rows.fitted(target.scale[None] ** 2, bounded=target.log_concave)
+        return rows.left_out(*fitted)[0], row_weights
+    logs, weights, near = [], [], None
+    for root in prior.roots:
+        near = _over_scales(rows, target, root, near)
+        here, _, variances_at = _in_units(rows, target, root)
+        logs.append(
+            here.left_out(here.predictors(variances_at(near.log_s)), near.sites)
+        )
+        weights.append(np.log(near.weights) + near.log_evidence)
+    logs = np.concatenate(logs)
+    weights = np.concatenate(weights)[:, None] - logs[:, :, 0]
+    weights -= logsumexp(weights, axis=0)
+    return logsumexp(weights[..., None] + logs, axis=0), row_weights

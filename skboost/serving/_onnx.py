@@ -140,7 +140,7 @@ def _classifier(graph, model, X):
     """Probabilities of both classes and the label, as outputs of the graph."""
     positive = _average(graph, model, X, _positive)
     negative = graph.add("Sub", 1.0, positive)
-    both = graph.add("Concat", negative, positive, axis=1, output="probabilities")
+    both = graph.add("Concat", negative, positive, axis=1)
     return _classified(graph, model, both)
 
 
@@ -156,7 +156,7 @@ def _one_against_rest(graph, model, X):
     columns = [_positive(graph, part, X) for part in model.parts]
     positive = graph.add("Concat", *columns, axis=1)
     positive = graph.add("Max", positive, np.finfo(float).tiny)
-    return _classified(graph, model, _shares(graph, positive))
+    return _classified(graph, model, positive)
 
 
 def _drawn(graph, model, X):
@@ -165,14 +165,14 @@ def _drawn(graph, model, X):
     eta = graph.add("Reshape", graph.add("MatMul", X, model.draws.T), shape)
     each = graph.add("Softmax", eta, axis=2)
     mean = graph.add("ReduceMean", each, graph.axes(1), keepdims=0)
-    return _classified(graph, model, _shares(graph, mean))
+    return _classified(graph, model, mean)
 
 
 def _contrasts(graph, model, X):
     """Probabilities of classes by the nodes that the model has for contrasts."""
     nodes = graph.constant(model.nodes)
     total = _average(graph, model, X, partial(_softmax, nodes=nodes))
-    return _classified(graph, model, _shares(graph, total))
+    return _classified(graph, model, total)
 
 
 def _softmax(graph, part, X, nodes):
@@ -222,13 +222,13 @@ def _roots(graph, covariance, n_axes):
     return graph.add("Concat", *each, axis=2)
 
 
-def _shares(graph, values):
-    """Each over the sum of its row, the output of the probabilities."""
-    total = graph.add("ReduceSum", values, graph.axes(1))
-    return graph.add("Div", values, total, output="probabilities")
-
-
-def _classified(graph, model, probabilities):
+def _classified(graph, model, shares):
+    """Outputs of the graph: the label, and probabilities in proportion to shares."""
+    if model.sharpening != 1.0:
+        shares = graph.add("Div", shares, graph.add("ReduceSum", shares, graph.axes(1)))
+        shares = graph.add("Pow", shares, float(model.sharpening))
+    total = graph.add("ReduceSum", shares, graph.axes(1))
+    probabilities = graph.add("Div", shares, total, output="probabilities")
     best = graph.add("ArgMax", probabilities, axis=1, keepdims=0)
     labels, kind = _labels(graph, model.classes)
     graph.add("Gather", labels, best, output="label")

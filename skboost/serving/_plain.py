@@ -4,7 +4,7 @@ Whatever stands here or is imported here from the package has to run without it:
 and the standard library are all there is.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -192,12 +192,24 @@ class Mixed:
 
 @dataclass
 class Classifier(Model):
-    """Models that give ``_all(X)``, the probabilities of all classes for some rows."""
+    """Models that give ``_all(X)``, the probabilities of all classes for some rows.
+
+    Probabilities that are reported are these to the power `sharpening`.
+    """
 
     classes: object
+    sharpening: float = field(default=1.0, kw_only=True)
 
     def proba(self, X):
         """Probabilities of all classes for rows that were checked."""
+        averaged = self.averaged(X)
+        if self.sharpening == 1.0:
+            return averaged
+        powers = averaged**self.sharpening
+        return powers / powers.sum(axis=1, keepdims=True)
+
+    def averaged(self, X):
+        """The same before sharpening: averages over the posterior."""
         out = np.empty((X.shape[0], len(self.classes)))
         for rows, block in self.blocks(X, self.width):
             out[rows] = self._all(block)

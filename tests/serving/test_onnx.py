@@ -116,6 +116,9 @@ def several():
     laplace = BoostedBayesianLogisticRegression(**TINY, family="laplace")
     yield "by draws", laplace, three, 1e-12
     yield "online", OnlineBayesianLogisticRegression(), three, 1e-9
+    sharp = BoostedBayesianLogisticRegression(**TINY, sharpen=True)
+    yield "sharpened", sharp, three, 1e-9
+    yield "two, sharpened", sharp, (ETA > 0).astype(int), 1e-9
 
 
 @pytest.mark.parametrize(

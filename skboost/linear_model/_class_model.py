@@ -1,0 +1,134 @@
+"""Linear models of classes, and how far the probabilities that they give are sharpened.
+
+Averages over a posterior of few rows can be too cautious or too bold. A power of them
+that suits rows which the posterior has not seen mends the forecast, and leaves the
+posterior as it is.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax
+
+from skboost._sklearn import InstanceOf, StrOptions
+from skboost.families import as_family
+from skboost.fitting import begins_in_closed_form
+from skboost.linear_model._class_predictive import class_predictive
+from skboost.linear_model._model import LinearModel, prior_and_scale, scale_of_all
+from skboost.proposals import left_out, propagates
+from skboost.targets import PRIORS, NormalPrior, Prior, ScalePrior
+
+PRIOR_OF_CLASSES = [
+    StrOptions({"auto", "principal", *PRIORS}),
+    InstanceOf(Prior, "skboost.priors"),
+    dict,
+]
+# Numbers in `X` above which a scale is not learned unless that is asked for.
+_MANY = 1_000_000
+# Standard deviation of the normal prior of the power's logarithm, and deviations up to
+# which it is looked for. Without a prior separable rows make it infinite.
+_LOG_POWER, _FARTHEST = 0.5, 6.0
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ClassModel(LinearModel):
+    """A linear model of classes: of the second of two, or of every one."""
+
+    classes: np.ndarray
+    class_weight: object
+    sharpening: float = 1.0
+
+    def sharpened(self, rows):
+        """The same with the power of probabilities that these rows ask for."""
+        target = self.joint(rows)
+        family = as_family("gaussian", target.dim)
+        if not propagates(target, family):
+            raise ValueError(
+                "sharpen=True predicts every row by the others in closed form, which "
+                f"needs a smaller X or another prior; got {self.prior!r} and "
+                f"{len(rows)} x {rows.n_features} numbers. Set prior='auto', or "
+                "sharpen=False."
+            )
+        return replace(self, sharpening=sharpening_power(*left_out(target, family)))
+
+    def predictive(self, mixture):
+        """What answers about rows; see `LinearModel`."""
+        parts = self.layout.intercept, self.classes, self.sharpening
+        return class_predictive(mixture, *parts)
+
+    def attributes(self, mixture):
+        """Coefficients as scikit-learn's classifiers lay them out."""
+        coef, intercept = self.means(mixture)
+        means = {"coef_": coef, "intercept_": intercept}
+        return {"classes_": self.classes, "sharpening_": self.sharpening} | means
+
+
+def sharpening_power(logs, weights):
+    """The power of probabilities that held-out rows like most.
+
+    Of log probabilities (n, K), the row's own class first, and weights of rows.
+    """
+
+    def loss(log_power):
+        own = log_softmax(np.exp(log_power) * logs, axis=1)[:, 0]
+        return 0.5 * (log_power / _LOG_POWER) ** 2 - weights @ own
+
+    ends = -_FARTHEST * _LOG_POWER, _FARTHEST * _LOG_POWER
+    return float(np.exp(minimize_scalar(loss, bounds=ends, method="bounded").x))
+
+
+def scale_of_classes(estimator, rows, layout, n_classes):
+    """The `prior_scale` of a classifier, where that is automatic the one for its rows.
+
+    Where more than two classes do not begin in closed form, averages over a scale take
+    many times the seconds, and with many rows the scale hardly matters.
+    """
+    chosen, prior = estimator.prior_scale, estimator.prior
+    if not (isinstance(chosen, str) and chosen == "auto"):
+        return chosen
+    many = len(rows) * rows.n_features > _MANY
+    scaled = np.any(np.not_equal(getattr(prior, "scale", 1.0), 1.0))
+    if many or scaled:
+        return 1.0
+    if n_classes > 2:
+        dim = n_classes * (rows.n_features + layout.intercept)
+        params = estimator.get_params(deep=False)
+        usual = "auto", "normal", "principal"
+        normal = isinstance(prior, NormalPrior) or prior in usual
+        closed = begins_in_closed_form(params, len(rows), dim, n_classes)
+        return "learn" if normal and closed else 1.0
+    return "learn"
+
+
+def prior_of_classes(estimator, rows, layout, n_classes):
+    """The prior of a classifier's parameters, and its scales for these rows."""
+    chosen = scale_of_classes(estimator, rows, layout, n_classes)
+    prior = _prior_of_classes(estimator, rows, layout, chosen, n_classes)
+    return prior_and_scale(
+        estimator, rows, layout, auto=scale_of_all, chosen=chosen, prior=prior
+    )
+
+
+def _prior_of_classes(estimator, rows, layout, chosen, n_classes):
+    """The `prior` of a classifier with this `prior_scale`, by its name or an object.
+
+    An automatic one is that along principal components where it can be averaged over
+    in closed form.
+    """
+    if estimator.prior not in ("auto", "principal"):
+        return estimator.prior
+    dim = layout.n_outputs * (rows.n_features + layout.intercept)
+    size = len(rows), dim, n_classes
+    params = estimator.get_params(deep=False)
+    if isinstance(chosen, str | ScalePrior) and begins_in_closed_form(params, *size):
+        return "principal"
+    if estimator.prior == "auto":
+        return "normal"
+    raise ValueError(
+        "prior='principal' needs prior_scale='learn', family='gaussian', "
+        "objective='kl' and room: of two classes at most 300 parameters and 1.1 "
+        "million numbers in X, of more at most 20 classes, 1,000 parameters and 1.5 "
+        "million as the product of these, rows and classes; this model has others. "
+        "Set prior='normal' for one common variance."
+    )
