@@ -119,12 +119,9 @@ class SignedRows:
         given = predictors.moments(precision, shift)
         # Of a row that counts several times, once.
         once = np.minimum(1.0, 1.0 / np.maximum(self.counts, 1e-300))
-        centre, cavity = without_site(
-            given.mean,
-            np.maximum(given.variance, 1e-12),
-            once * precision,
-            once * shift,
-        )
+        variance = np.maximum(given.variance, 1e-12)
+        site = once * precision, once * shift
+        centre, cavity = without_site(given.mean, variance, *site)
         own, other = (log_evidence(sign * centre, cavity)[0] for sign in (1.0, -1.0))
         return np.stack([own, other], axis=2)[:, : len(self.X)]
 
