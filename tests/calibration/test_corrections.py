@@ -373,3 +373,12 @@ def test_the_same_seed_gives_the_same_correction(heavy_tailed):
     one, again, other = (calibrate(*heavy_tailed, "auto", s)[0] for s in (3, 3, 4))
     assert np.array_equal(one.components[-1].params, again.components[-1].params)
     assert not np.array_equal(one.components[-1].params, other.components[-1].params)
+
+
+def test_most_trajectories_are_taken_in_a_hundred_dimensions(rng):
+    """Steps are short enough there, and were chosen there."""
+    target = CallableTarget(lambda t: -0.5 * anp.sum(t**2, axis=1), 100)
+    chains = Chains.at(target, rng.standard_normal((200, 100)))
+    moved = chains.moved(target, Diagonal(np.ones(100)), rng)
+    taken = (moved.theta != chains.theta).any(axis=1)
+    assert taken.mean() > 0.9 and moved.step > chains.step

@@ -236,3 +236,35 @@ def test_a_lattice_that_ends_within_the_mass_says_nothing():
     target = CallableTarget(gaussian, 2)
     for mixture in (diagonal([0, 0], 0.1), diagonal([60, 0], 1.0)):
         assert interval_on_lattice(target, mixture, Estimate(0.0, 0.0)) is None
+
+
+def test_modes_beside_the_mixture_share_the_mass_of_one_density():
+    """Half of the mass is at two modes that the mixture lacks: KL is ln 2."""
+    means = np.array([[0.0, 0.0], [-9.0, 0.0], [9.0, 0.0]])
+
+    def log_density(theta):
+        square = anp.sum((theta[:, None, :] - means) ** 2, axis=2)
+        log_parts = np.log([0.5, 0.25, 0.25]) - 0.5 * square - LOG_2PI
+        top = anp.max(log_parts, axis=1)
+        return top + anp.log(anp.sum(anp.exp(log_parts - top[:, None]), axis=1))
+
+    target, mixture = CallableTarget(log_density, 2), diagonal([0, 0], 1.0)
+    beside = [diagonal(mean, 1.0).components[0] for mean in means[1:]]
+    lower, upper = remaining_kl_interval(
+        target, mixture, Estimate(-np.log(2.0), 0.0), RemainingKL(0.0, 0.0, 0.0, 0.1),
+        256, generator(0), beside,
+    )  # fmt: skip
+    assert lower <= np.log(2.0) <= upper < np.log(2.0) + 0.3
+
+
+def test_a_lattice_reaches_far_below_the_top():
+    """A density that falls faster than any normal: sums begin at its largest value."""
+
+    def steep(theta):
+        return -anp.sum(theta**2, axis=1) * 0.5 - anp.sum((theta / 1.5) ** 8, axis=1)
+
+    x = np.linspace(-6, 6, 4001)[:, None]
+    evidence = np.log(np.exp(steep(x)).sum() * (x[1, 0] - x[0, 0]))
+    target = CallableTarget(steep, 1)
+    lower, upper = interval_on_lattice(target, diagonal([0], 0.7), Estimate(0.0, 0.0))
+    assert lower <= evidence <= upper < evidence + 0.05

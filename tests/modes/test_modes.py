@@ -562,3 +562,8 @@ class TestPoles:
         result = boost_posterior(log_density, 2, random_state=0)
         assert result.converged
         assert_allclose(result.posterior.std(), 1e-7, rtol=1e-2)
+
+
+def test_modes_of_no_climb_count_none():
+    none = Modes((), ())
+    assert none.n_climbs == 0 and not none.several and not len(none.matter)

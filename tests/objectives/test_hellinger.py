@@ -12,11 +12,14 @@ from skboost.families import (
     FullGaussian,
     Laplace,
     LowRankGaussian,
+    StudentT,
 )
 from skboost.objectives import (
     JointRoots,
     ResidualRoot,
     RootControl,
+    RootGain,
+    SearchContext,
     between_roots,
     defensive_draws,
     defensive_weights,
@@ -111,3 +114,24 @@ def test_a_sum_that_rests_on_one_draw_is_worth_nothing():
     assert lower_confidence_sum(lone, 11)[0] < 0
     even = np.full(512, 2.0)
     assert_allclose(lower_confidence_sum(even, 11)[0], 1024.0)
+
+
+def test_starts_are_ranked_by_what_the_problem_says_of_them(rng):
+    family = FullGaussian()
+    target, control, _, _ = problem_parts(family, rng)
+    context = SearchContext(target, None, control, None, 1, False)
+    params = [family.from_moments(np.full(2, m), np.eye(2)) for m in (0.5, 9.0)]
+    starts = [Component(family, one) for one in params]
+    values, weights = RootGain().rank_starts(
+        context, starts, None, np.random.default_rng(1), None
+    )
+    few = defensive_draws(family, 128, 2, np.random.default_rng(1))
+    problems = [ResidualRoot(target, control, start, few) for start in starts]
+    assert_allclose(values, [p.value_and_gradient(p.start)[0] for p in problems])
+    assert values[0] > values[1] and np.isnan(weights).all()
+
+
+def test_families_whose_roots_have_no_products_are_refused():
+    assert isinstance(RootGain().component_family(FullGaussian()), FullGaussian)
+    with pytest.raises(ValueError, match="needs a family whose square roots"):
+        RootGain().component_family(StudentT())

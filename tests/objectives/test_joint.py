@@ -1,5 +1,8 @@
 """The joint ELBO: its gradient by differences, its value by quadrature."""
 
+from dataclasses import replace
+
+import autograd.numpy as anp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -14,7 +17,15 @@ from skboost.families import (
     LowRankGaussian,
     StudentT,
 )
-from skboost.objectives import FixedMixture, JointELBO, SingleELBO
+from skboost.objectives import (
+    START_WEIGHTS,
+    FixedMixture,
+    JointELBO,
+    JointGain,
+    SearchContext,
+    SingleELBO,
+    joint_gains,
+)
 from skboost.targets import CallableTarget
 
 DIM = 3
@@ -206,3 +217,53 @@ def test_value_is_that_of_dense_algebra(family, rng):
     assert SingleELBO(TARGET, component, base, False).elbo(component) == (
         pytest.approx(expected, rel=1e-9)
     )
+
+
+# --- ranks of starts
+
+
+def ranking_context(pooled):
+    """A mixture of two normals at -3 and 0, of a target with a mode at 3 as well."""
+    family = FullGaussian()
+    known = [Component(family, [m, 0.0]) for m in (-3.0, 0.0)]
+    target = CallableTarget(three_modes, 1)
+    mixture, pool = pooled(target, known, [0.5, 0.5], False, n=256)
+    fixed = FixedMixture.of(mixture, pool)
+    return SearchContext(target, mixture, fixed, pool, 1, False)
+
+
+def three_modes(theta):
+    apart = theta - np.array([[-3.0, 0.0, 3.0]])
+    return anp.log(anp.sum(anp.exp(-0.5 * apart**2), axis=1))
+
+
+def test_gains_of_starts_are_those_of_the_problem_that_the_solver_sees(pooled):
+    context = ranking_context(pooled)
+    family = FullGaussian()
+    starts = [Component(family, params) for params in ([3.0, 0.0], [0.1, 0.5])]
+    base = family.matched_draws(64, 1, np.random.default_rng(1))
+    gains = joint_gains(context, starts, base, np.array(START_WEIGHTS))
+    fixed = context.fixed
+    before = fixed.expected - fixed.share @ fixed.log_density
+    for start, row in zip(starts, gains, strict=True):
+        for weight, gain in zip(START_WEIGHTS, row, strict=True):
+            shares = np.array([weight])
+            elbo = JointELBO(context.target, [start], [base], shares, fixed, False)
+            value, _ = elbo.value_and_gradient(elbo.start)
+            assert_allclose(gain, value - before, rtol=1e-9)
+            # The ELBO bends less at a small share, and steps are longer there.
+            assert_allclose(elbo.scale[:2], 1.0 / np.sqrt(max(weight, 1e-3)))
+    # The mode that is missing is worth a third of a nat, a wide copy of one little.
+    values, weights = JointGain().rank_starts(context, starts, base, None, None)
+    assert_allclose(values, gains.max(axis=1))
+    assert values[0] > 0.3 > 2.0 * values[1]
+    assert weights[0] == START_WEIGHTS[gains[0].argmax()]
+
+
+def test_a_start_whose_gain_is_no_number_is_the_last(pooled):
+    context = ranking_context(pooled)
+    fixed = replace(context.fixed, expected=np.nan)
+    start, weights = Component(FullGaussian(), [0.0, 0.0]), np.array(START_WEIGHTS)
+    base = FullGaussian().matched_draws(32, 1, np.random.default_rng(1))
+    gains = joint_gains(context._replace(fixed=fixed), [start], base, weights)
+    assert (gains == -np.inf).all()
