@@ -26,18 +26,18 @@ SETS = [load_breast_cancer, load_wine]
 
 FIXED = {"prior_scale": 1.0}
 CASES = [
-    (load_breast_cancer, {"prior": "normal"} | FIXED),
-    (load_breast_cancer, {"prior": "laplace"} | FIXED),
-    (load_wine, {"prior": "normal"} | FIXED),
-    pytest.param(load_breast_cancer, {}, marks=pytest.mark.slow),
-    pytest.param(load_wine, {"prior": "principal"}, marks=pytest.mark.slow),
+    (load_breast_cancer, 20, {"prior": "normal"} | FIXED),
+    (load_breast_cancer, 20, {"prior": "laplace"} | FIXED),
+    (load_breast_cancer, 12, {}),
+    (load_wine, 20, {"prior": "normal"} | FIXED),
+    pytest.param(load_wine, 20, {"prior": "principal"}, marks=pytest.mark.slow),
 ]
 
 
-@pytest.mark.parametrize(("load", "params"), CASES)
-def test_rows_are_predicted_as_fits_without_them_do(load, params):
+@pytest.mark.parametrize(("load", "n", "params"), CASES)
+def test_rows_are_predicted_as_fits_without_them_do(load, n, params):
     """Of all rows together: their order within is not that of `fit`."""
-    X, y, _ = few_rows(load, 20)
+    X, y, _ = few_rows(load, n)
     model = BoostedBayesianLogisticRegression(max_iter=1, orbit=None, **params)
     target = model.fit(X, y).make_log_joint(X, y)._target
     logs, weights = left_out(target, as_family("gaussian", target.dim))
