@@ -11,6 +11,7 @@ from sklearn.model_selection._search import (
 from sklearn.model_selection._search import (
     _yield_masked_array_for_each_param as param_columns,
 )
+from sklearn.utils import _safe_indexing as rows_of
 from sklearn.utils._param_validation import (
     HasMethods,
     Interval,

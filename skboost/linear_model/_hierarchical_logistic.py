@@ -14,6 +14,7 @@ from skboost.linear_model._groups import read_groups
 from skboost.linear_model._hierarchical import HierarchicalEstimator
 from skboost.linear_model._methods import one_for_each_row, tails_of
 from skboost.linear_model._ratios import ratio_table
+from skboost.linear_model._trials import binomial_rows, score_of_trials
 
 
 class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimator):
@@ -102,7 +103,7 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimat
     """
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, sample_weight=None):
+    def fit(self, X, y=None, sample_weight=None, trials=None):
         """Fit the posterior.
 
         Parameters
@@ -114,6 +115,9 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimat
             Labels of two classes; None for the left side of the formula.
         sample_weight : array-like of shape (n_samples,), default=None
             Not negative; a weight of two is a row that stands twice in its group.
+        trials : array-like of shape (n_samples,), default=None
+            Of binomial counts: how often each row was tried. `y` is then the number of
+            successes among them, and the classes are 0 and 1.
 
         Returns
         -------
@@ -128,11 +132,14 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimat
         with self._keeping_old_fit():
             given = callback_data(X, y, sample_weight)
             X, y = self._by_formula(X, y)
+            X, y, sample_weight = binomial_rows(X, y, trials, sample_weight)
             self.classes_, codes = two_classes(checked_labels(self, X, y))
             response = ClassResponse(self.classes_)
             data = read_groups(self, X, codes, sample_weight, response)
             model = group_model(self, data, response)
             return self._learn(model, data.rows, given)
+
+    score = score_of_trials
 
     @known_parameters(MOVED_LEVEL)
     def predict_proba(self, X, population=False):

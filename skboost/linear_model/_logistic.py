@@ -25,6 +25,7 @@ from skboost.linear_model._model import (
     learned,
 )
 from skboost.linear_model._sources import Labels, read_batch, read_rows, rows_in_place
+from skboost.linear_model._trials import binomial_rows, score_of_trials
 from skboost.targets import Logistic, Multinomial
 
 
@@ -289,7 +290,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         self.orbit = orbit
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, sample_weight=None):
+    def fit(self, X, y=None, sample_weight=None, trials=None):
         """Fit the posterior.
 
         Parameters
@@ -300,6 +301,9 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
             Labels of at least two classes; None for `RowBlocks`, which have them.
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative; a weight of two is a row that stands twice.
+        trials : array-like of shape (n_samples,), default=None
+            Of binomial counts: how often each row was tried. `y` is then the number of
+            successes among them, and the classes are 0 and 1.
 
         Returns
         -------
@@ -321,6 +325,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
             Where ``objective="relbo"`` proposes what gains nothing, at its bounds.
         """
         with self._keeping_old_fit():
+            X, y, sample_weight = binomial_rows(X, y, trials, sample_weight)
             reader = Labels(self.n_jobs, self.class_weight)
             rows = read_rows(self, reader, X, y, sample_weight)
             model = self._model(rows, reader.classes)
@@ -416,6 +421,8 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         X = checked_rows(self, X)
         for mixture in self._fit.stages:
             yield self._model_.predictive(mixture).model.proba(X)
+
+    score = score_of_trials
 
     prior_scale_, prior_scale_interval = property(prior_scale), prior_scale_interval
 
