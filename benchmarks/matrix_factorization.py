@@ -6,12 +6,13 @@
     python benchmarks/matrix_factorization.py movielens_100k --replicates 5
     python benchmarks/matrix_factorization.py fold_in
     python benchmarks/matrix_factorization.py curves --set movielens_100k --starts 20
+    python benchmarks/matrix_factorization.py curves --means normal --ranks 5
 
 Every part writes ``results/matrix_factorization_PART.json``. ALS is the ridge
 regression by turns of ``_factors.py``, its penalty chosen on a tenth of the training
 entries of another seed; its predictive density is the normal one with the training
 error. Bars name the figures that were asked for; their standard errors are over masks
-or splits.
+or splits. ``curves --means normal`` starts all means from N(0, 1).
 """
 
 from _harness import Report, mean_and_error, parser, shared_module, timed  # isort: skip
@@ -28,7 +29,12 @@ from skboost._entries import Entries
 from skboost.conjugate import FactorTarget, MatrixFactorizationModel, ObservedEntries
 from skboost.conjugate.factorization._ascent import factor_round as balanced_round
 from skboost.model_selection import train_test_split_entries
-from skboost.strategies import ResidualGain, RobbinsMonro, StochasticSearch
+from skboost.strategies import (
+    PerEmbedding,
+    ResidualGain,
+    RobbinsMonro,
+    StochasticSearch,
+)
 
 _Z = 1.6448536269514722
 _GRIDS = {"faces": (0.03, 0.1, 0.3, 1.0, 3.0), "ratings": (3.0, 6.0, 10.0, 15.0)}
@@ -282,19 +288,38 @@ STEPS = {
         "learning_rate": RobbinsMonro(delay=0.0, forgetting=0.85),
     },
     "SVI+, rate 0.85": {**_NOISE, "learning_rate": 0.85},
+    "SVI+, M per embedding": {
+        "effective_batch_size": PerEmbedding(lambda t: 50.0 * t),
+        "learning_rate": RobbinsMonro(delay=0.0, forgetting=0.85),
+    },
 }
+
+
+def from_normal(start):
+    """A start whose means of columns, from which rows follow, are N(0, 1)."""
+
+    def started(self, rng):
+        natural = start(self, rng)
+        means = rng.standard_normal((self.shape[1], self.columns.dim))
+        return natural | {"columns": self.columns.start(means, 0.01)}
+
+    return started
 
 
 def run_curves(report, load, args):
     X = ratings(load, args.set)
-    for rank in (5, 10):
-        paths = {name: [] for name in (*STEPS, "batch, best gauge")}
+    if args.means == "normal":
+        MatrixFactorizationModel.start = from_normal(MatrixFactorizationModel.start)
+    for rank in args.ranks:
+        paths = {name: [] for name in args.methods}
         for seed in range(args.starts):
             own = {**_P2, "random_state": seed, "tol": 0.0, "max_iter": EPOCHS}
-            for name, options in STEPS.items():
-                model = SVIMatrixFactorization(rank, **own, **options)
+            for name in args.methods:
+                if name == "batch, best gauge":
+                    paths[name].append(with_gauge(X, rank, seed, EPOCHS))
+                    continue
+                model = SVIMatrixFactorization(rank, **own, **STEPS[name])
                 paths[name].append(timed(model.fit, X)[0].elbo_path_)
-            paths["batch, best gauge"].append(with_gauge(X, rank, seed, EPOCHS))
         label = f"{args.set}, rank {rank}"
         summarise(report, label, {k: np.array(v) for k, v in paths.items()}, args)
 
@@ -326,7 +351,7 @@ def summarise(report, label, paths, args):
             least=[float(v) for v in found.min(axis=0)],
             most=[float(v) for v in found.max(axis=0)],
         )  # fmt: skip
-    for epoch in (10, 20, EPOCHS):
+    for epoch in (2, 5, 10, 20, 30, EPOCHS):
         cells = {"epoch": epoch}
         for name in list(paths)[1:]:
             change = paths[name][:, epoch - 1] - paths["batch"][:, epoch - 1]
@@ -352,15 +377,22 @@ def main():
     options.add_argument("--starts", type=int, default=20, help="of curves")
     climbs = [name for name, *_ in _CLIMBS]
     options.add_argument("--climbs", nargs="+", default=climbs, help="of residual")
+    options.add_argument(
+        "--ranks", nargs="+", type=int, help="of curves", default=(5, 10)
+    )
+    options.add_argument("--means", choices=("ours", "normal"), default="ours")
+    names = [*STEPS, "batch, best gauge"]
+    options.add_argument("--methods", nargs="+", choices=names, default=names)
+    options.add_argument("--name", help="of the file")
     args = options.parse_args()
     load = shared_module(args.shared, "data", "load")
     kept = dict.fromkeys(("faces", "unit_noise", "residual"), "replicates")
     kept |= {"movielens_100k": "replicates", "curves": "starts"}
     name = f"matrix_factorization_{args.part}"
     if args.part == "curves":
-        name += args.set.removeprefix("movielens")
+        name += args.set.removeprefix("movielens") + "_normal" * (args.means != "ours")
     key = kept.get(args.part, "set")
-    report = Report(name, args.out, **{key: getattr(args, key)})
+    report = Report(args.name or name, args.out, **{key: getattr(args, key)})
     if load is None:
         report.not_run(args.part, "the shared data are not there")
         return

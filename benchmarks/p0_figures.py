@@ -2,7 +2,7 @@
 
     python benchmarks/p0_figures.py [--replicates 3] [--iterations 10] [--draws 100]
                                     [--rows 3000] [--sets ds1 eicu ring] [--draw]
-    python benchmarks/p0_figures.py --grid [--iterations 5]
+    python benchmarks/p0_figures.py --grid [--iterations 5] [--corrective away]
 
 Four step rules (predefined, line search, adaptive, adaptive as published) by three
 corrective rules, without refinement, all iterations done, for components by the joint
@@ -18,7 +18,8 @@ plane from a start on it, where every further component matters.
 ``--grid`` is every setting of adaptive steps in the paper's appendix C.4 (tau, 1/eta
 and the first estimate, 60 in all) in the Lipschitz form of its appendix C.1, with the
 safeguard and as printed: on ds1_100_test by the residual ELBO, and on the ring by the
-joint gain, one seed each.
+joint gain, one seed each. With ``--corrective`` away or pairwise steps (Fig. 3) it
+counts the kinds of steps over all settings, and writes ``p0_grid_CORRECTIVE.json``.
 
 Writes ``results/p0_figures.json`` or ``p0_grid.json``, and in ``doc/_static`` the
 pictures ``p0_elbo.png`` (Fig. 1, centre and right), ``p0_parameters.png`` (Figs 2 and
@@ -221,23 +222,31 @@ RULES = {"safeguard": {}, "as printed": AS_PRINTED}
 def grid(args):
     """Gain over the first component by every setting of adaptive steps."""
     do_all_iterations()
-    report = Report("p0_grid", args.out, iterations=args.iterations, draws=args.draws)
+    name = "p0_grid" + f"_{args.corrective}" * (args.corrective != "none")
+    report = Report(name, args.out, iterations=args.iterations, draws=args.draws)
     objectives = {"ds1": "relbo", "ring": "kl"}
-    args.sets = list(objectives)
+    args.sets = [name for name in args.sets if name in objectives]
     for name, _, run in problems(args):
         common = AS_IN_THE_PAPER | {
             "objective": OBJECTIVES[objectives[name]], "max_iter": args.iterations,
-            "n_draws": args.draws, "random_state": 0, "corrective": "none",
+            "n_draws": args.draws, "random_state": 0, "corrective": args.corrective,
         }  # fmt: skip
         beside = {
-            rule: gained(run, common, rule) for rule in ("predefined", "line-search")
+            rule: gained(run, common, rule)[0] for rule in ("predefined", "line-search")
         }
         for rule, more in RULES.items():
-            found = np.array([
+            runs = [
                 gained(run, common, AdaptiveBacktracking(
                     form="lipschitz", increase=tau, decrease=decrease, initial=first,
                     **more)) for tau, decrease, first in product(TAU, DECREASE, INITIAL)
-            ]).reshape(len(TAU), len(DECREASE), len(INITIAL))  # fmt: skip
+            ]  # fmt: skip
+            found = np.array([gain for gain, _ in runs])
+            found = found.reshape(len(TAU), len(DECREASE), len(INITIAL))
+            steps = "".join(steps for _, steps in runs)
+            report.row(
+                "60 settings: share of the kinds of steps", data=name, rule=rule,
+                **{kind: steps.count(k) / len(steps) for k, kind in KINDS.items()},
+            )  # fmt: skip
             report.row(
                 "60 settings: last ELBO over the first, nats", data=name, rule=rule,
                 least=found.min(), median=np.median(found), most=found.max(),
@@ -253,9 +262,9 @@ def grid(args):
 
 
 def gained(run, common, rule):
-    """Last ELBO over that of the first component, nats."""
+    """Last ELBO over that of the first component, nats, and letters of the steps."""
     history, _, _ = timed(run, step_size=rule, **common)
-    return history[-1]["elbo"] - history[0]["elbo"]
+    return history[-1]["elbo"] - history[0]["elbo"], letters(history)
 
 
 # --- the pictures
@@ -382,6 +391,7 @@ def main():
     made.add_argument("--rows", type=int, default=3000, help="of the generated set")
     made.add_argument("--sets", nargs="+", choices=TITLES, default=list(TITLES))
     made.add_argument("--grid", action="store_true", help="settings of adaptive steps")
+    made.add_argument("--corrective", choices=CORRECTIVE, default="none")
     made.add_argument("--draw", action="store_true", help="pictures alone")
     args = made.parse_args()
     if args.grid:

@@ -115,9 +115,14 @@ def done_before(report):
     if not file.exists():
         return {}
     kept = json.loads(file.read_text(encoding="utf-8"))
-    same = kept["settings"]["iterations"] == report.settings["iterations"]
+    # More seeds or splits may be asked for than were done.
+    free = ("replicates", "splits")
+    now, then = (
+        {k: v for k, v in settings.items() if k not in free}
+        for settings in (report.settings, kept["settings"])
+    )
     # With a plus it would stand for any change.
-    if not same or kept["commit"] != commit() or kept["commit"].endswith("+"):
+    if now != then or kept["commit"] != commit() or kept["commit"].endswith("+"):
         return {}
     report.curves = kept.get("curves", [])
     return {(one["split"], one["seed"]): one["methods"] for one in report.curves}
@@ -125,7 +130,7 @@ def done_before(report):
 
 def keep(report, case, methods, cpu):
     """Add what a split and seed gave to the file."""
-    plain = {name: [float(v) for v in values] for name, values in methods.items()}
+    plain = {name: np.array(values).tolist() for name, values in methods.items()}
     report.curve(split=case[0], seed=case[1], methods=plain, cpu=round(cpu, 1))
     report.save()
 

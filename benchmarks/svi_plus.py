@@ -1,11 +1,12 @@
 """Figure 3 of Paisley, Fazelnia, Barr: SVI+ against SVI and batch inference.
 
     python benchmarks/svi_plus.py [--replicates 20] [--start random_from_data]
-        [--clusters 2]
+        [--clusters 2] [--raw]
 
 The paper's independent priors (a = D, B = I, c = 10, alpha = 1/2), synthetic
 250 x 2 with |S| = 50, M = 10, and pima (standardised columns) with |S| = 200, M = 50,
-100, 150. Figures 4 to 6 are those of ``p2_figures.py``.
+100, 150 (``--raw``: pima alone, as it comes). Figures 4 to 6 are those of
+``p2_figures.py``.
 
 Two clusters by default, since the paper's alpha has two entries; ``--clusters`` takes
 others. The paper gives neither the rates nor the start, so: Robbins-Monro rates
@@ -132,23 +133,26 @@ def main():
     starts = ("random_from_data", "random")
     made.add_argument("--start", choices=starts, default=starts[0])
     made.add_argument("--clusters", nargs="+", type=int, default=[2])
+    made.add_argument("--raw", action="store_true", help="columns as they come")
     options = made.parse_args()
-    kept = ("replicates", "start", "clusters")
+    kept = ("replicates", "start", "clusters", "raw")
     settings = {name: getattr(options, name) for name in kept}
     synthetic = shared_module(options.shared, "data", "make_synthetic")
     load = shared_module(options.shared, "data", "load")
     if synthetic is None:
         report = Report("svi_plus", options.out, **settings)
         return report.not_run("all figures", "the shared data are not there")
-    report = Report(f"svi_plus_{options.start}", options.out, **settings)
+    name = f"svi_plus_{options.start}" + "_raw" * options.raw
+    report = Report(name, options.out, **settings)
     pima = load.load("pima")["X"].astype(float)
-    pima = (pima - pima.mean(axis=0)) / pima.std(axis=0)
+    if not options.raw:
+        pima = (pima - pima.mean(axis=0)) / pima.std(axis=0)
     sets = (
         ("synthetic", synthetic.gmm_2d()["X"], 50, (10,)),
         ("pima", pima, 200, (50, 100, 150)),
     )
     for n_components in options.clusters:
-        for name, X, size, effective in sets:
+        for name, X, size, effective in sets[options.raw :]:
             runs = methods(size, effective, EPOCHS)
             figure_3(
                 report, name, X, n_components, options.start, runs, options.replicates
