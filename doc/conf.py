@@ -71,6 +71,7 @@ GALLERY = {
         "ab_test",
         "insurance_counts",
         "hospitals",
+        "judges",
         "schools",
         "small_study",
     ],

@@ -15,6 +15,7 @@ from skboost import (
     BoostedGaussianMixture,
     BoostedHierarchicalLinearRegression,
     BoostedHierarchicalLogisticRegression,
+    BoostedHierarchicalOrdinalRegression,
     BoostedHierarchicalPoissonRegression,
     BoostedMatrixFactorization,
     OnlineBayesianLinearRegression,
@@ -128,6 +129,9 @@ FLAT = {
 HIERARCHICAL = {
     "groups, normal": Case(
         BoostedHierarchicalLinearRegression(**ONE), GROUPED, _Y["real"] + _EFFECTS
+    ),
+    "groups, ordered": Case(
+        BoostedHierarchicalOrdinalRegression(**ONE), GROUPED, _Y["classes"]
     ),
     "groups, classes": Case(
         BoostedHierarchicalLogisticRegression(**ONE), GROUPED, _Y["labels"]

@@ -24,6 +24,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 # These go the way of another through a fit.
 LIKE_OTHERS = (
     "ordered classes", "normal", "poisson", "groups, normal", "groups, classes",
+    "groups, ordered",
 )  # fmt: skip
 every = each(KINDS, slow=LIKE_OTHERS)
 with_stages = each(

@@ -62,14 +62,23 @@ class LaplaceMarginal(LikelihoodMarginal):
         for s, mode in enumerate(self._modes(beta, levels, further)):
             _, _, move = self._thirds(mode)
             mean = mode.v - 0.5 * move
+            precision = self._drawn_by(mode)
             skewness = self._skewness(mode)
             for side, t in enumerate((normal[s], -normal[s])):
-                v = mean + mode.precision.spread(t + skewness * (t**2 - 1.0) / 6.0)
+                v = mean + precision.spread(t + skewness * (t**2 - 1.0) / 6.0)
                 height = self._height(mode, mode.scaling.times(v)) - 0.5 * v @ v
                 log_weights[side, s] = height + 0.5 * t @ t - mode.height
                 log_weights[side, s] += np.log(np.abs(1.0 + skewness * t / 3.0)).sum()
                 effects[side, s] = mode.scaling.times(v)
+            log_weights[:, s] += 0.5 * (mode.precision.log_det - precision.log_det)
         return self.crossed.by_factor(effects), log_weights
+
+    def _drawn_by(self, mode):
+        """The precision that draws are made with."""
+        if mode.likelihood.log_concave:
+            return mode.precision
+        bend = mode.likelihood.draw_bend(mode.eta[:, None], self.rows.y[:, None])[:, 0]
+        return Precision(self.crossed.gram(self.rows.weight * bend), mode.scaling)
 
     def _modes(self, beta, levels, further):
         """The mode at each draw; the search begins where the last one ended."""

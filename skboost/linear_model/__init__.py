@@ -6,6 +6,9 @@ from skboost.linear_model._hierarchical_linear import (
 from skboost.linear_model._hierarchical_logistic import (
     BoostedHierarchicalLogisticRegression,
 )
+from skboost.linear_model._hierarchical_ordinal import (
+    BoostedHierarchicalOrdinalRegression,
+)
 from skboost.linear_model._hierarchical_poisson import (
     BoostedHierarchicalPoissonRegression,
 )
@@ -23,6 +26,7 @@ __all__ = [
     "BoostedBayesianPoissonRegression",
     "BoostedHierarchicalLinearRegression",
     "BoostedHierarchicalLogisticRegression",
+    "BoostedHierarchicalOrdinalRegression",
     "BoostedHierarchicalPoissonRegression",
     "OnlineBayesianLinearRegression",
     "OnlineBayesianLogisticRegression",

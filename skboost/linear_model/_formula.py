@@ -115,7 +115,8 @@ class Design:
                 f"'y ~ x + (1 | g)'; got formula={self.formula!r}."
             )
         if self.response in data.columns:
-            return data[self.response].to_numpy()
+            # As a series, which says the order of categories.
+            return data[self.response]
         matrix = _matrix(f"0 + {self.response}", data, self.formula)
         if matrix.shape[1] != 1:
             raise _refused(self.formula, "its left side must be one column")

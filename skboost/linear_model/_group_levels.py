@@ -19,7 +19,8 @@ _HALF_T = 2.5
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """What is learned beside coefficients: scales of effects, correlations, noise.
+    """What is learned beside coefficients: scales of effects, correlations, and what
+    all rows share, such as noise.
 
     `transforms` lead from coordinates to exponentials of levels, whose priors are
     `priors`: levels are logarithms of scales, and coordinates of correlations.
@@ -79,8 +80,8 @@ def levels_of_groups(data, estimator, unit, response):
             priors = prior.of_coordinates(len(effects))
             transforms = [LowerBound() for _ in names]
             correlations += zip(names, priors, transforms, strict=True)
-    noise = response.level_prior(unit)
-    further = [] if noise is None else [(response.noise_name, noise, LowerBound())]
+    shared = response.further(unit).items()
+    further = [(name, prior, LowerBound()) for name, prior in shared]
     parts = zip(*scales, *correlations, *further, strict=True)
     names, priors, transforms = [*parts] or ((), (), ())
     return Levels(names, priors, transforms, Covariances.of(grouped))

@@ -72,6 +72,12 @@ class GroupModel:
         return replace(self, layout=replace(self.layout, features=features))
 
     @property
+    def components(self):
+        """Names of standard deviations of effects and noise and of correlations."""
+        n = self.levels.covariances.n_levels + (self.response.noise_name is not None)
+        return self.layout.further[:n]
+
+    @property
     def constraints(self):
         """From coordinates to scales as users know them; None without any."""
         return self._constraints(len(self.layout.names))
@@ -96,8 +102,9 @@ class GroupModel:
         """Standard deviations of effects and noise and correlations, with their 90 %
         intervals.
         """
-        names = self.layout.further
-        some = slice(posterior.dim - len(names), None)
+        names = self.components
+        start = posterior.dim - len(self.layout.further)
+        some = slice(start, start + len(names))
         low, high = posterior.interval(0.9)[some].T
         columns = {"mean": posterior.mean()[some], "std": posterior.std()[some]}
         return summary_table(columns | {"5%": low, "95%": high}, names)
@@ -121,7 +128,7 @@ class GroupModel:
         """What predicts: draws of everything from a mixture over the target."""
         rng = generator(seed, EFFECTS)
         theta, effects, *weighted = _draws(target, mixture, self.factors, rng)
-        coef, levels, *noise = target.split(theta)
+        coef, levels, *further = target.split(theta)
         if target.marginal.integrates_coefficients:
             *effects, coef = effects
             coef = coef[0].T
@@ -140,7 +147,7 @@ class GroupModel:
             numbers=np.array(self.columns.numbers, dtype=int),
             factors=tuple(factors),
             coef=spread,
-            noise=np.exp(noise[0]) if noise else None,
+            noise=_shared(further),
         )
         scales = self.levels.as_known(levels)
         return GroupPredictive(self.response, plain, scales, *weighted)
@@ -169,6 +176,14 @@ def group_model(estimator, data, response):
 
 
 # --- draws
+
+
+def _shared(further):
+    """What all rows share, from its logarithms: (n_draws,), a column for each of
+    several, or None of nothing.
+    """
+    values = np.exp(np.transpose(further))
+    return (values if len(further) > 1 else values[:, 0]) if further else None
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,8 @@
 
 Each has the likelihood of rows (None is normal noise), names of its noise, the plain
 model that predicts, ``unit(table)`` of the linear predictor and ``level_prior(unit)``
-of the noise's logarithm, and answers about rows by linear predictors (n, n_draws).
+of the noise's logarithm, or ``further(unit)``, these by name, of all that rows share;
+and answers about rows by linear predictors (n, n_draws).
 """
 
 from dataclasses import dataclass
@@ -19,15 +20,17 @@ from skboost.linear_model._summary import level_and_spread, log_rate, summary_of
 from skboost.serving import (
     GroupedClassifier,
     GroupedCounts,
+    GroupedOrdinal,
     GroupedRegressor,
     sigmoid,
 )
 from skboost.targets import (
+    NOISES,
+    CumulativeLogits,
     DispersionPrior,
     Logistic,
     NegativeBinomial,
     NoiseScalePrior,
-    NormalNoise,
     Poisson,
     as_dispersion_prior,
     as_noise_prior,
@@ -46,14 +49,49 @@ class Unit(NamedTuple):
     error: float
 
 
+class Response:
+    """What is the same for most."""
+
+    noise_name = row_noise = None
+    # Whether responses are counts.
+    counted = False
+
+    def level_prior(self, unit):
+        """None: there is no noise to learn."""
+
+    def further(self, unit):
+        """Names and priors of logarithms of what all rows share."""
+        prior = self.level_prior(unit)
+        return {} if prior is None else {self.noise_name: prior}
+
+    def thresholds(self, model):
+        """Draws of thresholds between classes by name, where there are some."""
+        return {}
+
+
 @dataclass(frozen=True)
-class NormalResponse:
-    """Numbers with normal noise, whose prior is one of its scale or "auto"."""
+class NumberResponse(Response):
+    """Numbers with noise of a kind; `prior` is one of its scale or "auto"."""
 
     prior: NoiseScalePrior | str
+    kind: str
+    df: float
 
-    likelihood, noise_name, row_noise = None, "noise_scale", "noise"
-    plain = GroupedRegressor
+    noise_name, row_noise = "noise_scale", "noise"
+
+    @property
+    def noise(self):
+        """Density of a residual."""
+        return NOISES[self.kind](self.df)
+
+    @property
+    def likelihood(self):
+        """None for normal noise."""
+        return None if self.kind == "normal" else self.noise
+
+    def plain(self, **arrays):
+        """The plain model of draws."""
+        return GroupedRegressor(noise_std=float(self.noise.std), **arrays)
 
     def unit(self, table):
         """One standard deviation of the responses, around their mean."""
@@ -66,27 +104,27 @@ class NormalResponse:
 
     def residual_variance(self, model):
         """That of the noise, by draw."""
-        return model.noise**2
+        return (self.noise.std * model.noise) ** 2
 
     def quantiles(self, model, eta, p):
         """Of every response, (n, n_levels)."""
-        return mixture_quantiles(NormalNoise(), *self._mixture(model, eta), p)
+        return mixture_quantiles(self.noise, *self._mixture(model, eta), p)
 
     def log_density(self, model, eta, y):
         """Of responses, (n,)."""
-        return mixture_log_density(NormalNoise(), y, *self._mixture(model, eta))
+        return mixture_log_density(self.noise, y, *self._mixture(model, eta))
 
     def _mixture(self, model, eta):
         return eta, np.broadcast_to(model.noise, eta.shape), _even_weights(eta)
 
 
 @dataclass(frozen=True, eq=False)
-class ClassResponse:
+class ClassResponse(Response):
     """Labels of two classes."""
 
     classes: np.ndarray
 
-    likelihood, noise_name = Logistic(), None
+    likelihood = Logistic()
     row_noise = "the randomness of single answers"
 
     def plain(self, **arrays):
@@ -97,9 +135,6 @@ class ClassResponse:
         """One on the scale of logits, of which a row says a quarter at most."""
         return Unit(1.0, 0.0, 2.0)
 
-    def level_prior(self, unit):
-        """None: there is no noise to learn."""
-
     def residual_variance(self, model):
         """That of the standard logistic distribution."""
         return np.pi**2 / 3.0
@@ -109,15 +144,46 @@ class ClassResponse:
         return sigmoid(np.quantile(eta, p, axis=1)).T
 
 
+@dataclass(frozen=True, eq=False)
+class OrdinalResponse(ClassResponse):
+    """Labels of classes in ascending order, with a prior of gaps between thresholds."""
+
+    gap_scale: float
+
+    @property
+    def likelihood(self):
+        """Cumulative logits."""
+        return CumulativeLogits(len(self.classes))
+
+    def plain(self, **arrays):
+        """The plain model of draws."""
+        return GroupedOrdinal(classes=self.classes, **arrays)
+
+    def further(self, unit):
+        """Gaps between neighbouring thresholds, whose logarithms are normal."""
+        prior = DispersionPrior(1.0, self.gap_scale)
+        return {f"gap_{k}": prior for k in range(1, len(self.classes) - 1)}
+
+    def thresholds(self, model):
+        has_intercept = model.coef.shape[1] > len(model.numbers)
+        draws = model.thresholds - (model.coef[:, -1:] if has_intercept else 0.0)
+        pairs = zip(self.classes[:-1], self.classes[1:], strict=True)
+        return {f"{a}|{b}": one for (a, b), one in zip(pairs, draws.T, strict=True)}
+
+    def quantiles(self, model, eta, p):
+        """Of all probabilities, (n, n_classes, n_levels), or of the second of two."""
+        ends = np.moveaxis(np.quantile(model.drawn(eta), p, axis=1), 0, -1)
+        return ends[:, 1] if len(self.classes) == 2 else ends
+
+
 @dataclass(frozen=True)
-class PoissonResponse:
+class PoissonResponse(Response):
     """Counts; `exposed` where rows of the fit had exposures."""
 
     exposed: bool
     prior: DispersionPrior | str
 
-    likelihood, plain = Poisson(), GroupedCounts
-    noise_name = row_noise = None
+    likelihood, plain, counted = Poisson(), GroupedCounts, True
 
     def unit(self, table):
         """One on the scale of logarithms of rates."""
@@ -127,9 +193,6 @@ class PoissonResponse:
         dispersion = self.level_prior(None)
         variance += 0.0 if dispersion is None else dispersion.median
         return Unit(1.0, float(log_rate(table)), np.sqrt(variance))
-
-    def level_prior(self, unit):
-        """None: there is no noise to learn."""
 
     def residual_variance(self, model):
         """That of a logarithm, were counts lognormal with the same mean and variance,

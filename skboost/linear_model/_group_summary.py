@@ -21,8 +21,8 @@ class GroupSummary:
     n_groups : dict
         From factors to numbers of groups.
     coefficients : DataFrame, or structured array without pandas
-        Coefficients and intercept of the population: ``mean``, ``std``, and ``lower``
-        and ``upper`` end of their central intervals.
+        Coefficients and intercept, or thresholds between classes, of the population:
+        ``mean``, ``std``, and ``lower`` and ``upper`` end of their central intervals.
     variance_components : of the same kind
         Standard deviations of effects and noise, and correlations.
     level : float
@@ -76,28 +76,38 @@ def summary_of_groups(estimator, level):
     """`GroupSummary` of a fitted estimator."""
     posterior, model = estimator.posterior_, estimator._model_
     low, high = posterior.interval(level).T
-    every = {
-        "mean": posterior.mean(),
-        "std": posterior.std(),
-        "lower": low,
-        "upper": high,
-    }
+    every = np.array([posterior.mean(), posterior.std(), low, high])
     n = posterior.dim - len(model.layout.further)
+    # In place of the intercept and of gaps, where there are some.
+    thresholds = model.response.thresholds(estimator._draws.model)
+    n_coef = n - bool(thresholds and model.layout.intercept)
+    added = [_described(draws, level) for draws in thresholds.values()]
 
-    def table(some):
-        columns = {key: values[some] for key, values in every.items()}
-        return summary_table(columns, posterior.names[some])
+    def table(values, names):
+        keys = "mean", "std", "lower", "upper"
+        return summary_table(dict(zip(keys, values, strict=True)), names)
 
     return GroupSummary(
         model=type(estimator).__name__,
         n_rows=model.n_rows,
         n_groups={factor.name: len(factor.present) for factor in model.factors},
-        coefficients=table(slice(0, n)),
-        variance_components=table(slice(n, None)),
+        coefficients=table(
+            np.column_stack([every[:, :n_coef], *added]),
+            [*posterior.names[:n_coef], *thresholds],
+        ),
+        variance_components=table(
+            every[:, n : n + len(model.components)], model.components
+        ),
         level=level,
         elbo=estimator.elbo_,
         remaining_kl=estimator.remaining_kl_,
     )
+
+
+def _described(draws, level):
+    """Mean, standard deviation and ends of the central interval of draws."""
+    tails = 0.5 - 0.5 * level, 0.5 + 0.5 * level
+    return draws.mean(), draws.std(), *np.quantile(draws, tails)
 
 
 def table_of_effects(estimator, level):

@@ -240,7 +240,7 @@ def _check_sizes(table, names, response):
                 "with sklearn.preprocessing.StandardScaler."
             )
     largest, furthest = np.abs(table.y).max(), np.abs(table.offset).max()
-    if not exact and largest > 1e8:
+    if response.counted and largest > 1e8:
         raise ValueError(
             f"y must hold counts of 1e8 at most; got {largest:.3g}. Count in larger "
             "units, or fit their logarithms by BoostedHierarchicalLinearRegression."

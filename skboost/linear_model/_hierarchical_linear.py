@@ -1,19 +1,25 @@
-"""Linear regression with groups: normal noise, effects of groups, learned scales."""
+"""Linear regression with groups: noise, effects of groups, learned scales."""
 
 from sklearn.base import RegressorMixin
 
 from skboost._renamed import MOVED_LEVEL, known_parameters
-from skboost._sklearn import fit_context
+from skboost._sklearn import StrOptions, fit_context
 from skboost.fitting import callback_data
 from skboost.linear_model._group_model import group_model
-from skboost.linear_model._group_responses import NormalResponse
+from skboost.linear_model._group_responses import NumberResponse
 from skboost.linear_model._groups import read_groups
 from skboost.linear_model._hierarchical import (
     HIERARCHICAL_CONSTRAINTS,
     HierarchicalEstimator,
 )
-from skboost.linear_model._methods import check_quantiles, checked_numbers, tails_of
+from skboost.linear_model._methods import (
+    POSITIVE,
+    check_quantiles,
+    checked_numbers,
+    tails_of,
+)
 from skboost.linear_model._model import NOISE_PRIOR
+from skboost.targets import NOISES
 
 
 class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator):
@@ -22,8 +28,9 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
     ``y = X coef + intercept + z u[group] + noise``, where the effects ``u`` of the
     groups of a factor are normal around zero with a standard deviation that is learned.
     Groups with few rows are pulled towards the population, groups with many speak for
-    themselves. Group effects are integrated out in closed form; boosting variational
-    inference approximates the posterior of coefficients, scales and noise.
+    themselves. Group effects are integrated out, under normal noise in closed form;
+    boosting variational inference approximates the posterior of coefficients, scales
+    and noise.
 
     Parameters
     ----------
@@ -77,6 +84,12 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
     intercept_scale : "auto" or float, default="auto"
         Scale of the intercept's prior. ``"auto"`` is ten times that of a standardised
         feature, widened by where the responses and the features lie.
+    noise : {"normal", "student_t"}, default="normal"
+        Distribution of the noise. Under ``"student_t"`` outliers are expected and lose
+        their pull; effects and coefficients have no closed form then, and are
+        integrated out as in `BoostedHierarchicalPoissonRegression`.
+    noise_df : float, default=4.0
+        Degrees of freedom of Student-t noise. They are fixed.
     noise_prior : "auto" or NoiseScalePrior, default="auto"
         Prior of the noise scale, as in `BoostedBayesianLinearRegression`.
     handle_unknown : {"population", "error"}, default="population"
@@ -113,8 +126,8 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
         that the intercepts of its groups make up; a posterior mean.
     effects_pareto_k_ : float
         k-hat of the importance weights that make draws of group effects exact where
-        Laplace's method gave them, which normal noise does not need: above 0.7 they
-        are not reliable. 0 where none are needed.
+        Laplace's method gave them (Student-t noise, several factors or slopes): above
+        0.7 they are not reliable. 0 where none are needed.
     effects_efficiency_ : float
         Effective sample size of these weights as a share of the draws; below 0.3 a
         warning says so. 1 where none are needed.
@@ -130,7 +143,7 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
 
     See Also
     --------
-    BoostedBayesianLinearRegression : Without groups, with Student-t noise too.
+    BoostedBayesianLinearRegression : Without groups.
 
     References
     ----------
@@ -140,7 +153,8 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
     Rätsch: Boosting Black Box Variational Inference, 2018 (Algorithm 1).
     Lindstrom and Bates, Journal of the American Statistical Association 83, 1988 (sums
     over rows). Lewandowski, Kurowicka, Joe, Journal of Multivariate Analysis 100, 2009
-    (the prior of correlations).
+    (the prior of correlations). Hartmann and Vanhatalo, Statistics and Computing 29,
+    2019 (Laplace's method under Student-t noise).
 
     Examples
     --------
@@ -161,6 +175,8 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
 
     _parameter_constraints = {
         **HIERARCHICAL_CONSTRAINTS,
+        "noise": [StrOptions(set(NOISES))],
+        "noise_df": [POSITIVE],
         "noise_prior": NOISE_PRIOR,
     }
 
@@ -179,6 +195,8 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
         prior_scale="auto",
         fit_intercept=True,
         intercept_scale="auto",
+        noise="normal",
+        noise_df=4.0,
         noise_prior="auto",
         handle_unknown="population",
         max_iter=10,
@@ -200,6 +218,8 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
         self.prior_scale = prior_scale
         self.fit_intercept = fit_intercept
         self.intercept_scale = intercept_scale
+        self.noise = noise
+        self.noise_df = noise_df
         self.noise_prior = noise_prior
         self.handle_unknown = handle_unknown
         self.max_iter = max_iter
@@ -237,7 +257,7 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
             given = callback_data(X, y, sample_weight)
             X, y = self._by_formula(X, y)
             y = checked_numbers(self, X, y)
-            response = NormalResponse(self.noise_prior)
+            response = NumberResponse(self.noise_prior, self.noise, self.noise_df)
             data = read_groups(self, X, y, sample_weight, response)
             model = group_model(self, data, response)
             return self._learn(model, data.rows, given)

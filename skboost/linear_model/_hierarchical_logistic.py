@@ -13,6 +13,7 @@ from skboost.linear_model._group_responses import ClassResponse
 from skboost.linear_model._groups import read_groups
 from skboost.linear_model._hierarchical import HierarchicalEstimator
 from skboost.linear_model._methods import one_for_each_row, tails_of
+from skboost.linear_model._ordinal import ranks_of
 from skboost.linear_model._ratios import ratio_table
 from skboost.linear_model._trials import binomial_rows, score_of_trials
 
@@ -133,17 +134,25 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimat
             given = callback_data(X, y, sample_weight)
             X, y = self._by_formula(X, y)
             X, y, sample_weight = binomial_rows(X, y, trials, sample_weight)
-            self.classes_, codes = two_classes(checked_labels(self, X, y))
-            response = ClassResponse(self.classes_)
-            data = read_groups(self, X, codes, sample_weight, response)
-            model = group_model(self, data, response)
-            return self._learn(model, data.rows, given)
+            return self._learn_labels(X, y, sample_weight, given)
 
     score = score_of_trials
 
+    def _learn_labels(self, X, y, sample_weight, given):
+        response, codes = self._labels(X, y)
+        self.classes_ = response.classes
+        data = read_groups(self, X, codes, sample_weight, response)
+        model = group_model(self, data, response)
+        return self._learn(model, data.rows, given)
+
+    def _labels(self, X, y):
+        """The response of labels, and these as numbers."""
+        classes, codes = two_classes(checked_labels(self, X, y))
+        return ClassResponse(classes), codes
+
     @known_parameters(MOVED_LEVEL)
     def predict_proba(self, X, population=False):
-        """Posterior predictive probabilities of both classes.
+        """Posterior predictive probabilities of the classes.
 
         Parameters
         ----------
@@ -154,14 +163,14 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimat
 
         Returns
         -------
-        ndarray of shape (n_samples, 2)
+        ndarray of shape (n_samples, n_classes)
         """
         rows = self._rows(X, population)
         return self._predictive().model.proba(*rows)
 
     @known_parameters(MOVED_LEVEL)
     def predict(self, X, population=False):
-        """More probable class of every row.
+        """Most probable class of every row.
 
         Parameters
         ----------
@@ -214,12 +223,8 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimat
         """
         check_is_fitted(self)
         y = checked_labels(self, X, y)
-        if not np.isin(y, self.classes_).all():
-            raise ValueError(
-                f"y must hold labels among {self.classes_.tolist()}; got others."
-            )
+        codes = ranks_of(y, self.classes_)
         proba = self.predict_proba(X, population)
-        codes = np.searchsorted(self.classes_, y)
         return np.log(proba[np.arange(len(y)), codes])
 
     def odds_ratios(self, level=0.9, increment=1.0):

@@ -215,7 +215,7 @@ class BoostedBayesianOrdinalRegression(BayesianClassifier, BoostedEstimator):
         """
         with self._keeping_old_fit():
             given = callback_data(X, y, sample_weight)
-            order = _order(self.categories, X, y)
+            order = order_of(self.categories, X, y)
             reader = Labels(self.n_jobs)
             if order is not None:
                 y, reader.named = ranks_of(y, order), np.arange(len(order))
@@ -323,7 +323,7 @@ class BoostedBayesianOrdinalRegression(BayesianClassifier, BoostedEstimator):
         )
 
 
-def _order(categories, X, y):
+def order_of(categories, X, y):
     """All classes in ascending order; None where that is the order of sorting."""
     if not isinstance(categories, str):
         if isinstance(X, RowBlocks):

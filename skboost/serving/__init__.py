@@ -4,6 +4,7 @@ from skboost.serving._grouped import (
     GroupedClassifier,
     GroupedCounts,
     GroupedFactor,
+    GroupedOrdinal,
     GroupedRegressor,
 )
 from skboost.serving._module import standalone, write_module

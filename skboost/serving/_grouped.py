@@ -70,8 +70,8 @@ def positions(labels, values):
 class GroupedModel:
     """Rows in, linear predictors under every draw of the posterior out.
 
-    `coef` is (n_draws, n_numbers [+ 1]), `noise` (n_draws,) the standard deviation of
-    responses or the dispersion of counts.
+    `coef` is (n_draws, n_numbers [+ 1]), `noise` (n_draws,) the scale of the noise of
+    responses or the dispersion of counts, or (n_draws, K - 2) gaps of ordered classes.
     """
 
     n_features: int
@@ -101,7 +101,9 @@ class GroupedModel:
 
 @dataclass
 class GroupedRegressor(GroupedModel):
-    """One response with normal noise."""
+    """One response with noise; `noise_std` is that of noise whose scale is one."""
+
+    noise_std: float = 1.0
 
     def predict(self, X, return_std=False):
         """Predictive mean, and its standard deviation with the noise."""
@@ -111,7 +113,7 @@ class GroupedRegressor(GroupedModel):
     def mean_and_std(self, numbers, codes):
         """Both for rows that were split."""
         out = np.empty((2, len(numbers)))
-        square = (self.noise**2).mean()
+        square = self.noise_std**2 * (self.noise**2).mean()
         for rows, eta in self.predictors(numbers, codes):
             out[:, rows] = eta.mean(axis=1), np.sqrt(eta.var(axis=1) + square)
         return out[0], out[1]
@@ -137,6 +139,33 @@ class GroupedClassifier(GroupedModel):
     def predict(self, X):
         """More probable class of every row."""
         return self.classes[self.predict_proba(X).argmax(axis=1)]
+
+
+@dataclass
+class GroupedOrdinal(GroupedClassifier):
+    """Ordered classes."""
+
+    @property
+    def thresholds(self):
+        """Increasing, (n_draws, K - 1), of linear predictors with their intercept."""
+        gaps = np.empty((len(self.coef), len(self.classes) - 1))
+        gaps[:, 0] = 0.0
+        if self.noise is not None:
+            gaps[:, 1:] = np.reshape(self.noise, (len(gaps), -1))
+        return gaps.cumsum(axis=1)
+
+    def proba(self, numbers, codes):
+        """Probabilities of all classes for rows that were split."""
+        out = np.empty((len(numbers), len(self.classes)))
+        for rows, eta in self.predictors(numbers, codes):
+            out[rows] = self.drawn(eta).mean(axis=1)
+        return out
+
+    def drawn(self, eta):
+        """The same under every draw, (n, n_draws, n_classes)."""
+        below = sigmoid(self.thresholds - eta[:, :, None])
+        ends = np.zeros((*eta.shape, 1))
+        return np.diff(below, axis=2, prepend=ends, append=ends + 1.0)
 
 
 @dataclass

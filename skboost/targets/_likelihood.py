@@ -98,8 +98,8 @@ class Likelihood:
         return zeros, zeros
 
     def climb_bend(self, eta, y):
-        """Curvatures by which steps go up to a mode; where rows are log-concave, those
-        of ``bend``.
+        """Curvatures by which steps go up to a mode: those of ``bend`` unless rows are
+        not log-concave, which have ``draw_bend``, too, for draws around it.
         """
         return self.bend(eta, y)
 

@@ -220,6 +220,10 @@ class KnownScale(Likelihood):
         square = (y - eta) ** 2 / self.noise.df
         return (1.0 + 1.0 / self.noise.df) / (self.scale**2 + square)
 
+    def draw_bend(self, eta, y):
+        _, second = self.noise.derivatives((y - eta) / self.scale)
+        return np.maximum(-second, 0.0) / self.scale**2
+
     def third(self, eta, y):
         return np.zeros_like(eta)
 

@@ -61,7 +61,7 @@ class GivenGaps(Likelihood):
         above, below = self._ends(eta, y)
         slopes = self._by_gap(y, expit(-above), -expit(-below))
         inner = _codes(y) == np.arange(1, len(self.gaps))[:, None]
-        own = self.gaps[1:] / np.expm1(self.gaps[1:])
+        own = -self.gaps[1:] * np.exp(-self.gaps[1:]) / np.expm1(-self.gaps[1:])
         return slopes + inner[:, :, None] * own[:, None]
 
     def curves_by_level(self, eta, y):

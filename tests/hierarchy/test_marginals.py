@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from scipy.integrate import quad
 from scipy.special import expit
-from scipy.stats import multivariate_normal, nbinom, norm, poisson
+from scipy.stats import multivariate_normal, nbinom, norm, poisson, t
 
 from skboost.hierarchy import (
     CrossedNormalMarginal,
@@ -16,12 +17,14 @@ from skboost.hierarchy import (
     UngroupedMarginal,
 )
 from skboost.targets import (
+    CumulativeLogits,
     HalfNormalPrior,
     HalfTPrior,
     Logistic,
     NegativeBinomial,
     NormalPrior,
     Poisson,
+    StudentTNoise,
 )
 from skboost.transforms import LowerBound, Scale
 
@@ -131,9 +134,19 @@ def test_few_groups_with_slopes_need_no_surrogate(n_groups, cheap):
     assert NormalMarginal(rows).cheap is cheap
 
 
+def three_classes(rng, n):
+    return rng.integers(0, 3, n).astype(float)
+
+
 def log_probability(likelihood, y, eta, level):
     if isinstance(likelihood, Logistic):
         return y * eta - np.logaddexp(0.0, eta)
+    if isinstance(likelihood, StudentTNoise):
+        return t.logpdf(y, likelihood.df, eta, np.exp(level))
+    if isinstance(likelihood, CumulativeLogits):
+        ends = np.array([-np.inf, 0.0, np.exp(level), np.inf])
+        codes = y.astype(int)
+        return np.log(expit(ends[codes + 1] - eta) - expit(ends[codes] - eta))
     if level is None or level < -20.0:
         # Beyond what SciPy resolves negative binomial counts are Poisson counts.
         return poisson.logpmf(y, np.exp(eta))
@@ -148,6 +161,8 @@ def log_probability(likelihood, y, eta, level):
         (Poisson(), counts, None, 1e-5),
         # Responses that vary a lot.
         *((NegativeBinomial(), counts, at, 5e-5) for at in (-30.0, -9.0, -1.0, 1.5)),
+        (CumulativeLogits(3), three_classes, 0.5, 1e-5),
+        (StudentTNoise(4.0), normal, -0.5, 1e-4),
     ],
 )
 def test_quadrature_is_the_integral_over_every_group(
@@ -201,6 +216,17 @@ def test_gradients_of_quadrature_are_those_of_the_integral(likelihood, response,
     noise = likelihood.n_further
     marginal = QuadratureMarginal(rows, likelihood, n_nodes=13)
     assert_score_is_the_slope(marginal, points(rows, noise), rows, noise, 2e-5)
+
+
+def test_two_ordered_classes_are_two_classes():
+    rows = of("slopes", zeros_and_ones)
+    parts = split(points(rows), rows)
+    ordered, plain = (
+        QuadratureMarginal(rows, likelihood).value_and_score(*parts)
+        for likelihood in (CumulativeLogits(2), Logistic())
+    )
+    assert_allclose(ordered[0], plain[0], rtol=1e-9)
+    assert_allclose(ordered[1], plain[1], rtol=1e-6)
 
 
 def test_counts_without_groups_have_their_likelihood():

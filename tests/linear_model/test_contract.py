@@ -32,6 +32,7 @@ MORE = {
     "student_t": ["log_noise_scale"],
     "negative binomial": ["log_dispersion"],
     "groups, normal": ["sd(x2)", "noise_scale"],
+    "groups, ordered": ["sd(x2)", "gap_1"],
     "groups, classes": ["sd(x2)"],
     "groups, poisson": ["sd(x2)"],
     "groups, negative binomial": ["sd(x2)", "dispersion"],
@@ -76,7 +77,10 @@ def test_coefficients_and_their_posterior(name, fit_intercept):
 
 def drawn(model, n, seed):
     """Draws of coefficients and intercepts."""
-    return model.sample_posterior(n, random_state=seed)[:2]
+    coef, intercept = model.sample_posterior(n, random_state=seed)[:2]
+    if hasattr(model, "thresholds_"):
+        intercept = -intercept[:, 0]
+    return coef, intercept
 
 
 @every

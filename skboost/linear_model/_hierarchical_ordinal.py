@@ -1,0 +1,242 @@
+"""Regression of ordered classes with groups: effects of groups, learned scales."""
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+
+from skboost._sklearn import StrOptions, fit_context
+from skboost.fitting import callback_data
+from skboost.linear_model._group_responses import OrdinalResponse
+from skboost.linear_model._hierarchical import HIERARCHICAL_CONSTRAINTS
+from skboost.linear_model._hierarchical_logistic import (
+    BoostedHierarchicalLogisticRegression,
+    checked_labels,
+)
+from skboost.linear_model._methods import POSITIVE
+from skboost.linear_model._ordinal import order_of, ranks_of
+
+
+class BoostedHierarchicalOrdinalRegression(BoostedHierarchicalLogisticRegression):
+    """Regression of ordered classes, such as grades, whose groups share strength.
+
+    Cumulative logits (proportional odds): ``logit p(y <= k) = threshold_k - x coef -
+    z u[group]`` with increasing thresholds, where the effects ``u`` of the groups of a
+    factor are normal around zero with a standard deviation that is learned: graders of
+    their own severity, say. Group effects are integrated out by adaptive quadrature
+    (one factor, one slope) or Laplace's method (more); boosting variational inference
+    approximates the posterior of coefficients, thresholds and scales.
+
+    Of two classes it is `BoostedHierarchicalLogisticRegression`.
+
+    Parameters
+    ----------
+    categories : "auto" or array-like of shape (n_classes,), default="auto"
+        All classes in ascending order. ``"auto"`` is the order of an ordered pandas
+        categorical, else that of sorting: "high" < "low" for strings.
+    gap_scale : float, default=1.5
+        Standard deviation of the logarithm of the distance between neighbouring
+        thresholds, whose prior is normal around zero: with probability .9 distances
+        are between .08 and 12.
+    fit_intercept : bool, default=True
+        Whether the first threshold, minus the intercept, is free; else it is zero.
+    scale_prior, prior_scale
+        As in `BoostedHierarchicalLogisticRegression`.
+    formula, groups, slopes, correlated, group_intercepts, fixed, nested, prior, \
+    intercept_scale, handle_unknown, max_iter, tol, max_time, random_state, n_jobs, \
+    verbose
+        As in `BoostedHierarchicalLinearRegression`, with the same defaults.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        In ascending order.
+    posterior_ : TransformedPosterior
+        Over (coefficients, intercept, standard deviations of group effects, their
+        correlations, gap_1, ...): the first threshold is minus the intercept, and every
+        further one is a gap above the one before.
+    coef_ : ndarray of shape (n_numeric_features,)
+        Posterior means.
+    intercept_ : float
+        Posterior mean.
+    thresholds_ : ndarray of shape (n_classes - 1,)
+        Posterior means, increasing.
+    group_levels_, group_effects_ : dict
+        By factor, as in `BoostedHierarchicalLinearRegression`.
+    variance_components_ : DataFrame, or structured array without pandas
+        Posterior means of the standard deviations of group effects and of their
+        correlations, their standard deviations and the ends of their 90 per cent
+        intervals.
+    icc_, effects_pareto_k_, effects_efficiency_
+        As of `BoostedHierarchicalLogisticRegression`.
+    elbo_, elbo_se_, elbo_path_, gain_path_, duality_gap_, duality_gap_se_, \
+    duality_gap_path_, remaining_kl_, remaining_kl_se_, remaining_kl_interval_, \
+    pareto_k_, calibration_, orbiting_, n_iter_, converged_, message_, history_
+        As of `BoostedBayesianLogisticRegression`; group effects are integrated out of
+        all bounds.
+    n_features_in_ : int
+        Columns of X, those of groups included.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the columns, where `X` has them.
+
+    See Also
+    --------
+    BoostedBayesianOrdinalRegression : Without groups.
+    BoostedHierarchicalLogisticRegression : Two classes.
+
+    References
+    ----------
+    McCullagh: Regression Models for Ordinal Data, Journal of the Royal Statistical
+    Society B 42, 1980; and those of `BoostedHierarchicalLogisticRegression`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skboost import BoostedHierarchicalOrdinalRegression
+    >>> rng = np.random.default_rng(0)
+    >>> judge, sugar = np.repeat(np.arange(8), 10), rng.normal(size=80)
+    >>> taste = sugar + rng.normal(size=8)[judge] + rng.logistic(size=80)
+    >>> y = np.array(["bad", "fair", "good"])[np.digitize(taste, [-1.0, 1.0])]
+    >>> X = np.column_stack([sugar, judge])
+    >>> model = BoostedHierarchicalOrdinalRegression(
+    ...     categories=["bad", "fair", "good"], groups=[1], random_state=0
+    ... ).fit(X, y)
+    >>> model.predict_proba([[0.5, 3], [0.5, 99]]).shape
+    (2, 3)
+    >>> bool(model.thresholds_[0] < model.thresholds_[1])
+    True
+    """
+
+    _parameter_constraints = {
+        **HIERARCHICAL_CONSTRAINTS,
+        "categories": [StrOptions({"auto"}), "array-like"],
+        "gap_scale": [POSITIVE],
+    }
+
+    def __init__(
+        self,
+        *,
+        categories="auto",
+        formula=None,
+        groups=None,
+        slopes=None,
+        correlated=True,
+        group_intercepts=True,
+        fixed=None,
+        nested=None,
+        scale_prior="half_t",
+        prior="normal",
+        prior_scale="auto",
+        fit_intercept=True,
+        intercept_scale="auto",
+        gap_scale=1.5,
+        handle_unknown="population",
+        max_iter=10,
+        tol="auto",
+        max_time=None,
+        random_state=None,
+        n_jobs=None,
+        verbose=0,
+    ):
+        super().__init__(
+            formula=formula,
+            groups=groups,
+            slopes=slopes,
+            correlated=correlated,
+            group_intercepts=group_intercepts,
+            fixed=fixed,
+            nested=nested,
+            scale_prior=scale_prior,
+            prior=prior,
+            prior_scale=prior_scale,
+            fit_intercept=fit_intercept,
+            intercept_scale=intercept_scale,
+            handle_unknown=handle_unknown,
+            max_iter=max_iter,
+            tol=tol,
+            max_time=max_time,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+        )
+        self.categories = categories
+        self.gap_scale = gap_scale
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None, sample_weight=None):
+        """Fit the posterior.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Numeric features, and the columns that `groups` and `nested` name; those of
+            the `formula`.
+        y : array-like of shape (n_samples,), default=None
+            Labels of at least two classes; None for the left side of the formula.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Not negative; a weight of two is a row that stands twice in its group.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For labels that are not among `categories`, and as
+            `BoostedHierarchicalLogisticRegression.fit`.
+        """
+        with self._keeping_old_fit():
+            given = callback_data(X, y, sample_weight)
+            X, y = self._by_formula(X, y)
+            return self._learn_labels(X, y, sample_weight, given)
+
+    # There are no successes of trials.
+    score = ClassifierMixin.score
+
+    def sample_posterior(self, n=1, random_state=None):
+        """Draws of everything, group effects included.
+
+        Parameters
+        ----------
+        n : int, default=1
+            Up to 1,024 they are different draws; of very many groups fewer are kept.
+        random_state : int, RandomState instance or None, default=None
+
+        Returns
+        -------
+        coef : ndarray of shape (n, n_numeric_features)
+        thresholds : ndarray of shape (n, n_classes - 1)
+        scales : dict
+            From the names of ``variance_components_`` to ndarrays of shape (n,).
+        group_effects : dict
+            By factor an ndarray of shape (n, n_groups, n_effects).
+        """
+        coef, intercept, scales, effects = super().sample_posterior(n, random_state)
+        gaps = [scales.pop(name) for name in self._model_.response.further(None)]
+        steps = np.column_stack([-intercept, *gaps])
+        return coef, steps.cumsum(axis=1), scales, effects
+
+    @property
+    def thresholds_(self):
+        """Posterior means, increasing."""
+        mean = self.posterior_.mean()
+        gaps = mean[len(mean) - len(self.classes_) + 2 :]
+        return np.append(-self.intercept_, gaps).cumsum()
+
+    def _labels(self, X, y):
+        order = order_of(self.categories, X, y)
+        labels = checked_labels(self, X, y)
+        classes = np.unique(labels) if order is None else order
+        if len(classes) < 2:
+            raise ValueError(
+                "y must hold labels of at least two classes; got one class. Name all "
+                "classes in categories."
+            )
+        response = OrdinalResponse(classes, self.gap_scale)
+        return response, ranks_of(labels, classes).astype(float)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = True
+        # Classes in no order are beyond one linear predictor.
+        tags.classifier_tags.poor_score = True
+        return tags
