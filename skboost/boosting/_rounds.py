@@ -128,7 +128,8 @@ def with_other_modes(target, known, seed):
             # A hint that leads nowhere: what is known stays.
             break
         known = known.with_search(near.evaluations)
-        if not _is_new(near, known.modes):
+        # A climb that a limit cut short has led to no mode.
+        if target.ledger.budget.cuts() or not _is_new(near, known.modes):
             break
         modes = _with_mode(known.modes, near, log_evidence)
         wide = widened(Mixture(modes.components[-1:], np.ones(1)), _WIDTHS[0])

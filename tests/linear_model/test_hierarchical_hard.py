@@ -1,9 +1,11 @@
 """Hierarchical regressions of data that are far from textbooks: refused or right."""
 
 import datetime
+import warnings
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from skboost import (
     BoostedHierarchicalLinearRegression,
@@ -168,3 +170,17 @@ def test_hints_of_modes_that_lead_nowhere_end_no_fit():
     model = POISSON(groups=["g", "h"], max_iter=1, random_state=0).fit(X, y)
     assert abs(model.coef_[0] + 0.024) < 0.02
     assert np.isfinite(model.elbo_)
+
+
+def test_a_climb_that_time_cuts_short_is_no_mode():
+    """Far modes had most of the weight, and probabilities were NaN."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"g": rng.integers(0, 4, 30), "x": rng.normal(size=30)})
+    eta = X["x"] + rng.normal(size=4)[X["g"]]
+    y = (rng.random(30) < 1 / (1 + np.exp(-eta))).astype(int)
+    model = LOGISTIC(groups=["g"], slopes={"g": ["x"]}, max_time=1e-6, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X, y)
+    assert (model.variance_components_["mean"] < 20.0).all()
+    assert np.isfinite(model.predict_proba(X)).all()
