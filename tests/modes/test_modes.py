@@ -567,3 +567,19 @@ class TestPoles:
 def test_modes_of_no_climb_count_none():
     none = Modes((), ())
     assert none.n_climbs == 0 and not none.several and not len(none.matter)
+
+
+def test_what_is_a_little_below_everywhere_is_no_mode_that_is_missed():
+    """A mixture that is far too wide is low at the mode, and has it all the same."""
+    target = CallableTarget(normals(np.zeros((1, 2)), np.ones(1)), 2)
+    ends = climb_all(target, np.array([[1.0, -1.0]]), np.ones(2))
+    modes = weighed(target, add_ends(target, FullGaussian(), Modes(), ends), 0)
+    family = FullGaussian()
+
+    def missed(std):
+        params = family.from_moments(np.zeros(2), std**2 * np.eye(2))
+        return missed_modes(modes, Mixture.single((family, params)), 0.0, 0.01)
+
+    # Below by two logarithms of the width: up to twice the dimension that is a tail.
+    assert not missed(1.0) and not missed(np.exp(1.5))
+    assert [round(one.mass, 1) for one in missed(np.exp(3.0))] == [0.5]

@@ -11,10 +11,22 @@ from skboost import boost_posterior
 from skboost.approximation import Mixture
 from skboost.boosting import Settings
 from skboost.families import Component, DiagonalGaussian, FullGaussian, LowRankGaussian
-from skboost.proposals import natural_gaussian, skew_direction, split_component
+from skboost.proposals import (
+    natural_gaussian,
+    propagates,
+    skew_direction,
+    split_component,
+)
 from skboost.proposals._first import _best_of_short_searches, _groups
 from skboost.proposals._greedy import _starts_at
-from skboost.targets import Budget
+from skboost.targets import (
+    Budget,
+    GLMTarget,
+    LaplacePrior,
+    Multinomial,
+    NormalPrior,
+    Table,
+)
 
 
 def fourth_power(centre):
@@ -128,3 +140,19 @@ def test_modes_of_the_starts_get_components_of_the_family(structure, apart):
     assert found == {family.full_covariance}
     means = np.sort(mixture.component_means()[:, 0])
     assert_allclose(means, [-apart, apart], atol=0.7)
+
+
+@pytest.mark.parametrize(
+    ("prior", "scale", "found"),
+    [
+        (NormalPrior(), np.ones(9), True),
+        # Classes that differ, and a prior without a closed form for several.
+        (NormalPrior(), np.repeat([1.0, 2.0, 1.0], 3), False),
+        (LaplacePrior(), np.ones(9), False),
+    ],
+)
+def test_several_classes_propagate_under_one_normal_prior(prior, scale, found):
+    rng = np.random.default_rng(0)
+    table = Table(rng.standard_normal((20, 2)), np.arange(20) % 3)
+    target = GLMTarget(table, Multinomial(3), prior=prior, scale=scale)
+    assert propagates(target, FullGaussian()) == found
