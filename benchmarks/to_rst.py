@@ -35,7 +35,9 @@ def cell(value):
         return f"{value:.6g}" if abs(value) >= 100 else f"{value:.4g}"
     if isinstance(value, list):
         return " ".join(str(v) for v in value)
-    return escaped(str(value))
+    # Arguments of a call keep their straight quotes.
+    called = re.match(r"\w+=", str(value))
+    return f"``{value}``" if called else escaped(str(value))
 
 
 def escaped(text):
