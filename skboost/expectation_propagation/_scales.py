@@ -25,6 +25,8 @@ _COARSE = np.arange(-3.0, 2.5, _STEP)
 _FARTHEST = 12
 # Nats below the highest density of ln s down to which it has nodes.
 _DROP = 6.0
+# Values that were placed for another prior will do where their ends are so far below.
+_ENOUGH = 5.0
 # What is so much lower is as good as that much.
 _FAR = 1e3
 # Nodes at least, and the largest distance of two in ln s.
@@ -207,7 +209,8 @@ class CountRows(SignedRows):
 class ScaleNodes(NamedTuple):
     """Values of ln s, their probabilities, and the Gaussians of the parameters.
 
-    `sites` are those of the rows, and `log_evidence` is averaged over the scale.
+    `sites` are those of the rows, `log_evidence` is averaged over the scale, and `near`
+    has all values and sites, those without a Gaussian, too.
     """
 
     log_s: np.ndarray
@@ -215,24 +218,30 @@ class ScaleNodes(NamedTuple):
     gaussians: Gaussians
     sites: Sites
     log_evidence: float
+    near: tuple
 
 
-def scale_nodes(rows, variances_at, log_prior, centre, near=None):
+def scale_nodes(rows, variances_at, log_prior, centre, near=None, lightest=0.0):
     """`ScaleNodes` of a scale s whose log has the density `log_prior`.
 
     ``variances_at(log_s)`` are those of the parameters, `centre` is the logarithm of
     the prior's own scale. Few nodes show where the posterior of ln s is, and nodes at
     equal distances cover it; their probabilities are those of the evidence. Where it is
-    near other `ScaleNodes` of the same rows, it is looked for from there.
+    near other `ScaleNodes` of the same rows, the values are theirs where they cover it.
+    Those of a probability of `lightest` at most have no Gaussian.
     """
     if near is None:
-        log_s = centre + _COARSE
-        sites = rows.initial(len(log_s))
+        nodes = centre + _COARSE
+        sites = rows.initial(len(nodes))
+        _, sites = rows.fitted(variances_at(nodes), sites, tol=_ROUGH)
     else:
-        log_s, sites = near.log_s, near.sites
-    known = _coarse(rows, variances_at, log_prior, log_s, sites)
-    low, high = _covered(*known, log_prior)
-    for _ in range(_ROUNDS):
+        nodes, sites = near.near
+        predictors, sites = rows.fitted(variances_at(nodes), sites)
+    n_rounds = 0
+    if near is None or not _ends_below(nodes, sites, log_prior):
+        n_rounds, known = _ROUNDS, _widened(rows, variances_at, log_prior, nodes, sites)
+        low, high = _covered(*known, log_prior)
+    for _ in range(n_rounds):
         n_nodes = max(_LEAST, 1 + int(np.ceil((high - low) / _SPACING)))
         nodes = np.linspace(low, high, n_nodes)
         nearest = np.abs(nodes[:, None] - known[0]).argmin(axis=1)
@@ -244,16 +253,23 @@ def scale_nodes(rows, variances_at, log_prior, centre, near=None):
             break
     height = sites.log_evidence + log_prior(nodes)
     weights = np.exp(height - height.max())
-    total, some = weights.sum(), np.flatnonzero(weights)
+    total = weights.sum()
+    weights = weights / total
+    some = np.flatnonzero(weights > lightest)
     gaussians = rows.given_sites(predictors.of(some), sites.of(some))
     log_evidence = height.max() + np.log(total * (nodes[1] - nodes[0]))
-    nodes, weights, sites = nodes[some], weights[some] / total, sites.of(some)
-    return ScaleNodes(nodes, weights, gaussians, sites, log_evidence)
+    given = nodes[some], weights[some], gaussians, sites.of(some)
+    return ScaleNodes(*given, log_evidence, (nodes, sites))
 
 
-def _coarse(rows, variances_at, log_prior, log_s, sites):
-    """Values of ln s so far apart that the posterior ends between the outermost."""
-    _, sites = rows.fitted(variances_at(log_s), sites, tol=_ROUGH)
+def _ends_below(log_s, sites, log_prior):
+    """Whether the posterior of ln s ends between the outermost values."""
+    height = log_prior(log_s) + sites.log_evidence
+    return max(height[0], height[-1]) < height.max() - _ENOUGH
+
+
+def _widened(rows, variances_at, log_prior, log_s, sites):
+    """Values of ln s and more, until the posterior ends between the outermost."""
     for _ in range(_FARTHEST):
         height = sites.log_evidence + log_prior(log_s)
         more = [

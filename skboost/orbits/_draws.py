@@ -8,7 +8,7 @@ import numpy as np
 from skboost._budget import BudgetSpent
 from skboost._math import N_ERRORS, log_sum_exp, mean_and_se
 from skboost.approximation import Estimate, Mixture, remaining_kl
-from skboost.orbits._lattice import MAX_ORDER, Lattice, log_ratios
+from skboost.orbits._lattice import MAX_ORDER, Lattice, log_ratios_of_all
 
 # Every component has so many draws at least.
 _LEAST = 16
@@ -52,19 +52,39 @@ class Orbits:
 
     def with_more(self, target, n, rng):
         """These and more draws, `n` in all."""
-        z, f = [], []
         counts = np.maximum(np.ceil(self.mixture.weights * n).astype(int), _LEAST)
-        for lattice, count, old_z, old_f in zip(
-            self.lattices, counts, self.z, self.f, strict=True
-        ):
-            lacking = max(int(count) - len(old_z), 0)
-            new = lattice.whiten(lattice.component.sample(max(lacking, 1), rng))
-            new = new[:lacking]
-            order = old_f.shape[1]
-            at = log_ratios(target, self.mixture, lattice, new, 0, order)
-            z.append(np.concatenate([old_z, new]))
-            f.append(np.concatenate([old_f, at]))
-        return replace(self, z=tuple(z), f=tuple(f))
+        lacking = np.maximum(counts - [len(z) for z in self.z], 0)
+        new = self._new(lacking, rng)
+        parts = [
+            (lattice, z, 0, f.shape[1])
+            for lattice, z, f in zip(self.lattices, new, self.f, strict=True)
+        ]
+        at = log_ratios_of_all(target, self.mixture, parts)
+        z, f = (
+            tuple(map(np.concatenate, zip(*pair, strict=True)))
+            for pair in ((self.z, new), (self.f, at))
+        )
+        return replace(self, z=z, f=f)
+
+    def _new(self, counts, rng):
+        """Whitened draws, by one sequence of points where components are alike.
+
+        With few of each most time would go into the beginnings of sequences.
+        """
+        components = self.mixture.components
+        first, n = components[0].family, np.maximum(counts, 1)
+        if any(one.family != first for one in components):
+            base = [
+                one.base_draws(int(k), rng)
+                for one, k in zip(components, n, strict=True)
+            ]
+        else:
+            base = components[0].base_draws(int(n.sum()), rng)
+            base = np.split(base, n.cumsum()[:-1])
+        return [
+            lattice.whiten(lattice.component.draws(part))[:count]
+            for lattice, part, count in zip(self.lattices, base, counts, strict=True)
+        ]
 
     # --- what they say
 
@@ -148,11 +168,14 @@ class Orbits:
 
     def doubled(self, target, which):
         """These, with twice as many images of the components `which`, a mask."""
-        f, last = list(self.f), self.last.copy()
-        for k in np.flatnonzero(which):
-            order = f[k].shape[1]
-            parts = target, self.mixture, self.lattices[k], self.z[k]
-            more = np.concatenate([f[k], log_ratios(*parts, order, 2 * order)], axis=1)
+        f, last, which = list(self.f), self.last.copy(), np.flatnonzero(which)
+        parts = [
+            (self.lattices[k], self.z[k], f[k].shape[1], 2 * f[k].shape[1])
+            for k in which
+        ]
+        found = log_ratios_of_all(target, self.mixture, parts)
+        for k, new in zip(which, found, strict=True):
+            more = np.concatenate([f[k], new], axis=1)
             with np.errstate(invalid="ignore"):
                 gained = np.mean(log_mean(more) - log_mean(f[k]))
             last[k] = self.mixture.weights[k] * np.nan_to_num(gained, nan=np.inf)

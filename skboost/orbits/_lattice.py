@@ -67,7 +67,7 @@ class Lattice(NamedTuple):
             u = (family.uniform(z)[:, None] + turns) % 1.0
             shifted = family.from_uniform(np.clip(u, _EDGE, 1.0 - _EDGE))
             half = np.concatenate([half, shifted], axis=1)
-        return np.stack([half, -half], axis=2).reshape(len(z), end - begin, -1)
+        return np.stack([half, -half], axis=2).reshape(len(z), end - begin, z.shape[1])
 
 
 def _shifts(n):
@@ -88,13 +88,33 @@ def orbits_at(target, mixture, lattice, z, begin, end):
     for first in range(0, len(z), size):
         rows = slice(first, min(first + size, len(z)))
         images = lattice.place(lattice.images(z[rows], begin, end))
-        theta = images.reshape(-1, z.shape[1])
-        # Images lie up to eight standard deviations out, where a density may overflow.
-        with np.errstate(all="ignore"):
-            f = target.log_density(theta) - mixture.log_density(theta)
-        # Where neither has mass.
-        f = np.nan_to_num(f, nan=-np.inf, posinf=np.inf, neginf=-np.inf)
+        f = _ratios(target, mixture, images.reshape(-1, z.shape[1]))
         yield rows, images, f.reshape(images.shape[:2])
+
+
+def log_ratios_of_all(target, mixture, parts):
+    """`log_ratios` of several lattices, each with its points and images.
+
+    At once where they are few: calls would take the longest. None has no call.
+    """
+    sizes = [len(z) * (end - begin) for _, z, begin, end in parts]
+    if not 0 < sum(sizes) * mixture.dim <= _AT_ONCE:
+        return [log_ratios(target, mixture, *part) for part in parts]
+    theta = [
+        lattice.place(lattice.images(z, begin, end)).reshape(-1, mixture.dim)
+        for lattice, z, begin, end in parts
+    ]
+    f = np.split(_ratios(target, mixture, np.concatenate(theta)), np.cumsum(sizes))
+    shapes = [(len(z), end - begin) for _, z, begin, end in parts]
+    return [one.reshape(shape) for one, shape in zip(f[:-1], shapes, strict=True)]
+
+
+def _ratios(target, mixture, theta):
+    # Images lie up to eight standard deviations out, where a density may overflow.
+    with np.errstate(all="ignore"):
+        f = target.log_density(theta) - mixture.log_density(theta)
+    # Where neither has mass.
+    return np.nan_to_num(f, nan=-np.inf, posinf=np.inf, neginf=-np.inf)
 
 
 def log_ratios(target, mixture, lattice, z, begin, end):

@@ -261,14 +261,21 @@ def _over_scales(rows, target, root, near):
         lambda log_s: factor.value_and_score(log_s)[0],
         np.log(factor.scale),
         near,
+        _LIGHTEST,
     )
     log_evidence, means, covariances = nodes.gaussians
     if turn is None:
         squares = own**2 if rows.marginal else np.outer(own, own)
         back = means * own, covariances * squares
     else:
-        turn = np.kron(np.eye(len(own) // len(turn)), turn)
-        back = means @ turn.T, turn @ covariances @ turn.T
+        # Of every class, or pair of classes, in turn.
+        by_class = -1, len(own) // len(turn), len(turn)
+        rows_turned = turn @ covariances.reshape(*by_class, len(own))
+        covariances = rows_turned.reshape(-1, *by_class[1:]) @ turn.T
+        back = (
+            (means.reshape(by_class) @ turn.T).reshape(means.shape),
+            covariances.reshape(-1, len(own), len(own)),
+        )
     return nodes._replace(gaussians=Gaussians(log_evidence, *back))
 
 

@@ -9,7 +9,7 @@ from scipy.special import log_softmax
 from scipy.stats import qmc
 
 from skboost import BoostedBayesianLogisticRegression
-from skboost.expectation_propagation import ClassRows, SignedRows
+from skboost.expectation_propagation import ClassRows, SignedRows, scale_nodes
 from skboost.targets import softmax_nodes
 
 
@@ -148,3 +148,25 @@ def test_separable_rows_end_a_fit_without_a_warning():
         model = BoostedBayesianLogisticRegression(random_state=0).fit(X, y)
     assert np.isfinite(model.predict_proba(X)).all()
     assert np.isfinite(model.elbo_)
+
+
+def test_values_of_a_scale_serve_another_prior_where_they_cover_it():
+    rows, unit = rows_of(30), np.ones(6)
+
+    def over(width, near=None):
+        def variances_at(log_s):
+            return np.exp(2.0 * log_s)[:, None] * (width * unit) ** 2
+
+        def log_prior(log_s):
+            return -0.5 * (log_s / 0.7) ** 2
+
+        return scale_nodes(rows, variances_at, log_prior, 0.0, near)
+
+    first = over(1.0)
+    # So narrow a prior moves the evidence towards larger scales.
+    for width, same in ((0.9, True), (0.05, False)):
+        anew, found = over(width), over(width, first)
+        assert np.array_equal(found.near[0], first.near[0]) is same
+        assert found.log_evidence == pytest.approx(anew.log_evidence, abs=0.02)
+        mean = found.weights @ found.log_s
+        assert mean == pytest.approx(anew.weights @ anew.log_s, abs=0.02)
