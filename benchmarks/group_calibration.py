@@ -5,7 +5,8 @@
 Simulation-based calibration (Talts et al. 2018) of the hierarchical models, with an
 intercept and a feature, 15 groups and 120 rows: everything is drawn from the prior that
 is fitted, but the noise scale, which is one; the dispersion of negative binomial counts
-has the median .25 and a deviation of its logarithm of one. In models that are called
+has the median .25 and a deviation of its logarithm of one. Student-t noise has four
+degrees of freedom, ordered classes are three. In models that are called
 correlated groups have slopes, too, whose correlation with intercepts is even between -1
 and 1. The ranks of the truth among
 99 draws are uniform where posteriors are exact; coverage is that of 90 per cent
@@ -20,6 +21,7 @@ from scipy.stats import chisquare
 from skboost import (
     BoostedHierarchicalLinearRegression,
     BoostedHierarchicalLogisticRegression,
+    BoostedHierarchicalOrdinalRegression,
     BoostedHierarchicalPoissonRegression,
 )
 from skboost.priors import DispersionPrior, HalfNormalPrior
@@ -33,6 +35,15 @@ def linear(rng, eta, dispersion):
 
 def logistic(rng, eta, dispersion):
     return eta + rng.logistic(size=len(eta)) > 0
+
+
+def student_t(rng, eta, dispersion):
+    return eta + rng.standard_t(4.0, size=len(eta))
+
+
+def ordered(rng, eta, dispersion):
+    gap = np.exp(1.5 * rng.normal())
+    return np.digitize(eta + rng.logistic(size=len(eta)), [0.0, gap])
 
 
 def poisson(rng, eta, dispersion):
@@ -52,11 +63,21 @@ def dispersed(**settings):
     )
 
 
+def robust(**settings):
+    return BoostedHierarchicalLinearRegression(noise="student_t", **settings)
+
+
+def of_three(**settings):
+    return BoostedHierarchicalOrdinalRegression(categories=[0, 1, 2], **settings)
+
+
 MODELS = {
     "linear": (BoostedHierarchicalLinearRegression, linear),
     "logistic": (BoostedHierarchicalLogisticRegression, logistic),
     "Poisson": (BoostedHierarchicalPoissonRegression, poisson),
     "negative binomial": (dispersed, negative_binomial),
+    "student_t": (robust, student_t),
+    "ordered": (of_three, ordered),
     "linear, correlated": (BoostedHierarchicalLinearRegression, linear),
     "logistic, correlated": (BoostedHierarchicalLogisticRegression, logistic),
 }
