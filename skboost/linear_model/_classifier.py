@@ -263,3 +263,19 @@ class BayesianClassifier(ClassifierMixin):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def staged_predict_proba(self, X):
+    """Predictive probabilities after every iteration; the last is the final one.
+
+    Parameters
+    ----------
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+    Yields
+    ------
+    ndarray of shape (n_samples, n_classes)
+    """
+    X = checked_rows(self, X)
+    for mixture in self._fit.stages:
+        yield self._model_.predictive(mixture).model.proba(X)

@@ -1,6 +1,7 @@
 """What the hierarchical regressions share: groups of rows and their effects."""
 
 from dataclasses import replace
+from inspect import signature
 from numbers import Integral
 
 import numpy as np
@@ -122,7 +123,7 @@ class HierarchicalEstimator(BoostedEstimator):
     def from_formula(cls, formula, data, **parameters):
         """The model of a formula, fitted to a data frame.
 
-        ``cls(formula=formula, **parameters).fit(data)``.
+        ``cls(formula=formula, **parameters).fit(data, **keywords)``.
 
         Parameters
         ----------
@@ -132,7 +133,7 @@ class HierarchicalEstimator(BoostedEstimator):
         data : DataFrame of shape (n_samples, n_columns)
             With the columns that the formula names.
         **parameters
-            Of the class.
+            Of the class, and keywords of its ``fit`` such as ``sample_weight``.
 
         Returns
         -------
@@ -146,7 +147,9 @@ class HierarchicalEstimator(BoostedEstimator):
         ImportError
             Without formulaic (extra ``formula``).
         """
-        return cls(formula=formula, **parameters).fit(data)
+        known = signature(cls.fit).parameters
+        keywords = {name: parameters.pop(name) for name in known & parameters.keys()}
+        return cls(formula=formula, **parameters).fit(data, **keywords)
 
     @property
     def _said(self):

@@ -15,7 +15,11 @@ from skboost.linear_model._hierarchical import HierarchicalEstimator
 from skboost.linear_model._methods import one_for_each_row, tails_of
 from skboost.linear_model._ordinal import ranks_of
 from skboost.linear_model._ratios import ratio_table
-from skboost.linear_model._trials import binomial_rows, score_of_trials
+from skboost.linear_model._row_keywords import (
+    binomial_rows,
+    of_columns,
+    score_of_trials,
+)
 
 
 class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimator):
@@ -116,8 +120,9 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimat
             Labels of two classes; None for the left side of the formula.
         sample_weight : array-like of shape (n_samples,), default=None
             Not negative; a weight of two is a row that stands twice in its group.
-        trials : array-like of shape (n_samples,), default=None
-            Of binomial counts: how often each row was tried. `y` is then the number of
+        trials : int, array-like of shape (n_samples,) or str, default=None
+            Of binomial counts: how often each row was tried, by name where that is a
+            column of a data frame for the `formula`. `y` is then the number of
             successes among them, and the classes are 0 and 1.
 
         Returns
@@ -131,7 +136,8 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimat
             nothing. What was fitted before stays usable.
         """
         with self._keeping_old_fit():
-            given = callback_data(X, y, sample_weight)
+            given = callback_data(X, y, sample_weight, trials=trials)
+            (trials,) = of_columns(X, trials=trials)
             X, y = self._by_formula(X, y)
             X, y, sample_weight = binomial_rows(X, y, trials, sample_weight)
             return self._learn_labels(X, y, sample_weight, given)

@@ -11,10 +11,9 @@ from skboost.linear_model._class_model import (
     ClassModel,
     prior_of_classes,
 )
-from skboost.linear_model._classifier import BayesianClassifier
+from skboost.linear_model._classifier import BayesianClassifier, staged_predict_proba
 from skboost.linear_model._layout import Layout, feature_names
 from skboost.linear_model._methods import (
-    checked_rows,
     prior_scale,
     prior_scale_interval,
 )
@@ -24,8 +23,8 @@ from skboost.linear_model._model import (
     SCALED_CONSTRAINTS,
     learned,
 )
+from skboost.linear_model._row_keywords import binomial_rows, score_of_trials
 from skboost.linear_model._sources import Labels, read_batch, read_rows, rows_in_place
-from skboost.linear_model._trials import binomial_rows, score_of_trials
 from skboost.targets import Logistic, Multinomial
 
 
@@ -301,7 +300,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
             Labels of at least two classes; None for `RowBlocks`, which have them.
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative; a weight of two is a row that stands twice.
-        trials : array-like of shape (n_samples,), default=None
+        trials : int or array-like of shape (n_samples,), default=None
             Of binomial counts: how often each row was tried. `y` is then the number of
             successes among them, and the classes are 0 and 1.
 
@@ -325,16 +324,16 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
             Where ``objective="relbo"`` proposes what gains nothing, at its bounds.
         """
         with self._keeping_old_fit():
-            X, y, sample_weight = binomial_rows(X, y, trials, sample_weight)
+            given = callback_data(X, y, sample_weight, trials=trials)
             reader = Labels(self.n_jobs, self.class_weight)
-            rows = read_rows(self, reader, X, y, sample_weight)
+            rows = read_rows(self, reader, *binomial_rows(X, y, trials, sample_weight))
             model = self._model(rows, reader.classes)
             if self.sharpen:
                 model = model.sharpened(rows)
-            return learned(self, model, rows, callback_data(X, y, sample_weight))
+            return learned(self, model, rows, given)
 
     @fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X, y, classes=None, sample_weight=None):
+    def partial_fit(self, X, y, classes=None, sample_weight=None, trials=None):
         """Update the posterior with more data: the posterior so far is the prior.
 
         Parameters
@@ -345,6 +344,8 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
             All labels that will ever come; needed at the first call unless `y` has
             them all.
         sample_weight : array-like of shape (n_samples,), default=None
+        trials : int or array-like of shape (n_samples,), default=None
+            As in `fit`.
 
         Returns
         -------
@@ -363,12 +364,12 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         with self._keeping_old_fit():
             before = vars(self).get("classes_")
             reader = Labels(self.n_jobs, self.class_weight, classes, before)
-            rows = read_batch(self, reader, X, y, sample_weight)
+            given = callback_data(X, y, sample_weight, trials=trials)
+            rows = read_batch(self, reader, *binomial_rows(X, y, trials, sample_weight))
             model = self._model(rows, reader.classes)
-            given = callback_data(X, y, sample_weight)
             return learned(self, model, rows, given, update=True)
 
-    def make_log_joint(self, X, y, sample_weight=None):
+    def make_log_joint(self, X, y, sample_weight=None, trials=None):
         """The fitted model's log joint density on some rows, as a function.
 
         What `fit` approximated, for the methods of `posterior_` that ask for a
@@ -382,6 +383,8 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
         sample_weight : array-like of shape (n_samples,), default=None
+        trials : int or array-like of shape (n_samples,), default=None
+            As in `fit`.
 
         Returns
         -------
@@ -405,23 +408,10 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         check_is_fitted(self)
         model = self._model_
         reader = Labels(self.n_jobs, model.class_weight, classes=model.classes)
-        return model.log_joint(reader.held(self, X, y, sample_weight, reset=False))
+        rows = binomial_rows(X, y, trials, sample_weight)
+        return model.log_joint(reader.held(self, *rows, reset=False))
 
-    def staged_predict_proba(self, X):
-        """Predictive probabilities after every iteration; the last is the final one.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Yields
-        ------
-        ndarray of shape (n_samples, n_classes)
-        """
-        X = checked_rows(self, X)
-        for mixture in self._fit.stages:
-            yield self._model_.predictive(mixture).model.proba(X)
-
+    staged_predict_proba = staged_predict_proba
     score = score_of_trials
 
     prior_scale_, prior_scale_interval = property(prior_scale), prior_scale_interval

@@ -7,11 +7,10 @@ from sklearn.utils.validation import check_is_fitted
 from skboost._row_blocks import RowBlocks
 from skboost._sklearn import StrOptions, fit_context
 from skboost.fitting import BoostedEstimator, FromFit, callback_data
-from skboost.linear_model._classifier import BayesianClassifier
+from skboost.linear_model._classifier import BayesianClassifier, staged_predict_proba
 from skboost.linear_model._layout import Layout, feature_names
 from skboost.linear_model._methods import (
     POSITIVE,
-    checked_rows,
     drawn_parameters,
     prior_scale,
     prior_scale_interval,
@@ -282,21 +281,7 @@ class BoostedBayesianOrdinalRegression(BayesianClassifier, BoostedEstimator):
         codes = ranks_of(y, self.classes_)
         return np.take_along_axis(logs, codes[:, None], axis=1)[:, 0]
 
-    def staged_predict_proba(self, X):
-        """Predictive probabilities after every iteration; the last is the final one.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Yields
-        ------
-        ndarray of shape (n_samples, n_classes)
-        """
-        X = checked_rows(self, X)
-        for mixture in self._fit.stages:
-            yield self._model_.predictive(mixture).model.proba(X)
-
+    staged_predict_proba = staged_predict_proba
     prior_scale_, prior_scale_interval = property(prior_scale), prior_scale_interval
 
     _source = rows_in_place

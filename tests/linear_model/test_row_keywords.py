@@ -1,4 +1,4 @@
-"""Binomial counts: successes among counted trials, as rows that stand many times."""
+"""Keywords of rows: trials of binomial counts, offsets of linear predictors."""
 
 import numpy as np
 import pandas as pd
@@ -85,3 +85,35 @@ def test_other_counts_are_refused(y, trials, match):
     with pytest.raises(ValueError, match=match):
         model.fit(X, y, trials=trials)
     assert model.coef_ is before
+
+
+def test_one_number_of_trials_for_all_rows_and_proportions():
+    model = flat().set_params(prior_scale=1.0, max_iter=1)
+    expected = model.fit(X, np.full(24, 3), trials=np.full(24, 30)).elbo_
+    assert model.fit(X, np.full(24, 0.1) * 30, trials=30).elbo_ == expected
+
+
+def test_batches_of_trials_and_their_joint_density():
+    model = flat().set_params(prior_scale=1.0, max_iter=1).fit(X, Y, trials=TRIALS)
+    theta = model.posterior_.sample(5, 0)
+    by_row = model.make_log_joint(X[EACH], LABELS)(theta)
+    assert_allclose(model.make_log_joint(X, Y, trials=TRIALS)(theta), by_row)
+    updated = clone(model)
+    for some in (slice(12), slice(12, None)):
+        updated.partial_fit(X[some], Y[some], trials=TRIALS[some])
+    assert_allclose(updated.coef_, model.coef_, atol=0.1)
+
+
+def test_trials_are_a_column_of_a_formula():
+    frame = pd.DataFrame({"dose": X[:, 0], "litter": np.arange(24) % 4})
+    parameters = {"random_state": 0, "max_iter": 1}
+    plain = BoostedHierarchicalLogisticRegression(groups=["litter"], **parameters)
+    plain.fit(frame, Y, trials=TRIALS)
+    frame["died"], frame["n"] = Y, TRIALS
+    model = BoostedHierarchicalLogisticRegression.from_formula(
+        "died ~ dose + (1 | litter)", frame, trials="n", **parameters
+    )
+    assert_allclose(model.coef_, plain.coef_)
+    assert model.score(frame, Y, trials="n") == model.score(frame, Y, trials=TRIALS)
+    with pytest.raises(ValueError, match="trials must be .* got 'm', which is none"):
+        model.fit(frame, trials="m")
