@@ -31,6 +31,7 @@ from skboost.modes import (
     climb_all,
     missed_modes,
     weighed,
+    wide_directions,
 )
 from skboost.targets import CallableTarget
 
@@ -583,3 +584,21 @@ def test_what_is_a_little_below_everywhere_is_no_mode_that_is_missed():
     # Below by two logarithms of the width: up to twice the dimension that is a tail.
     assert not missed(1.0) and not missed(np.exp(1.5))
     assert [round(one.mass, 1) for one in missed(np.exp(3.0))] == [0.5]
+
+
+def test_directions_are_orthonormal_and_the_flattest():
+    """Of a quadratic whose curvature is known, in blocks that stay apart."""
+    dim, rng = 60, np.random.default_rng(0)
+    curvature = np.linspace(1.0, 3.0, dim)
+    curvature[[7, 31]] = 0.01, 0.05
+    target = CallableTarget(
+        lambda t: -0.5 * np.sum(curvature * t**2, axis=1), dim, lambda t: -curvature * t
+    )
+    diagonal = DiagonalGaussian()
+    plain = Component(diagonal, diagonal.from_moments(np.zeros(dim), np.ones(dim)))
+    found, directions = wide_directions(
+        target, plain.whitening(), np.zeros((1, dim)), 2, rng
+    )
+    assert_allclose(found, [0.01, 0.05], rtol=0.02)
+    assert_allclose(directions @ directions.T, np.eye(2), atol=1e-6)
+    assert_allclose(abs(directions[[0, 1], [7, 31]]), 1.0, rtol=0.01)

@@ -276,21 +276,3 @@ def test_a_search_without_evaluations_leaves_what_it_began_with():
         value, found = fit_low_rank(target, start, None, Settings(seed=0))
     assert value == -np.inf and found.family.rank == 1
     assert_allclose(found.location(), start.location())
-
-
-def test_directions_are_orthonormal_and_the_flattest(rng):
-    """Of a quadratic whose curvature is known, in blocks that stay apart."""
-    dim = 60
-    curvature = np.linspace(1.0, 3.0, dim)
-    curvature[[7, 31]] = 0.01, 0.05
-    target = CallableTarget(
-        lambda t: -0.5 * np.sum(curvature * t**2, axis=1), dim, lambda t: -curvature * t
-    )
-    diagonal = DiagonalGaussian()
-    plain = Component(diagonal, diagonal.from_moments(np.zeros(dim), np.ones(dim)))
-    found, directions = wide_directions(
-        target, plain.whitening(), np.zeros((1, dim)), 2, rng
-    )
-    assert_allclose(found, [0.01, 0.05], rtol=0.02)
-    assert_allclose(directions @ directions.T, np.eye(2), atol=1e-6)
-    assert_allclose(abs(directions[[0, 1], [7, 31]]), 1.0, rtol=0.01)
