@@ -292,6 +292,10 @@ STEPS = {
         "effective_batch_size": PerEmbedding(lambda t: 50.0 * t),
         "learning_rate": RobbinsMonro(delay=0.0, forgetting=0.85),
     },
+    "SVI+, M per embedding, rate 0.85": {
+        "effective_batch_size": PerEmbedding(lambda t: 50.0 * t),
+        "learning_rate": 0.85,
+    },
 }
 
 
