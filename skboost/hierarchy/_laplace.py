@@ -8,8 +8,8 @@ and the gradient follows by implicit differentiation of the mode: with l_i the
 leverages diag(Z S H^-1 S' Z') and c_i the third derivatives of rows in eta,
 a = -H^-1 S'Z' (c l) moves the mode to the mean to first order, v^ - a / 2.
 
-Where rows are not log-concave, H has the expected curvatures, which are no functions of
-the mode: c = 0.
+Where rows are not log-concave, ln|H| and the leverages have curvatures that are kept
+positive, with c their derivatives, and only moves of the mode the Hessian itself.
 
 Tierney and Kadane 1986, Accurate approximations for posterior moments and marginal
 densities (Journal of the American Statistical Association 81); for its gradient
@@ -60,25 +60,16 @@ class LaplaceMarginal(LikelihoodMarginal):
         effects = np.empty((2, *normal.shape))
         log_weights = np.empty((2, len(beta)))
         for s, mode in enumerate(self._modes(beta, levels, further)):
-            _, _, move = self._thirds(mode)
+            _, _, move = self._thirds(mode, mode.precision)
             mean = mode.v - 0.5 * move
-            precision = self._drawn_by(mode)
             skewness = self._skewness(mode)
             for side, t in enumerate((normal[s], -normal[s])):
-                v = mean + precision.spread(t + skewness * (t**2 - 1.0) / 6.0)
+                v = mean + mode.precision.spread(t + skewness * (t**2 - 1.0) / 6.0)
                 height = self._height(mode, mode.scaling.times(v)) - 0.5 * v @ v
                 log_weights[side, s] = height + 0.5 * t @ t - mode.height
                 log_weights[side, s] += np.log(np.abs(1.0 + skewness * t / 3.0)).sum()
                 effects[side, s] = mode.scaling.times(v)
-            log_weights[:, s] += 0.5 * (mode.precision.log_det - precision.log_det)
         return self.crossed.by_factor(effects), log_weights
-
-    def _drawn_by(self, mode):
-        """The precision that draws are made with."""
-        if mode.likelihood.log_concave:
-            return mode.precision
-        bend = mode.likelihood.draw_bend(mode.eta[:, None], self.rows.y[:, None])[:, 0]
-        return Precision(self.crossed.gram(self.rows.weight * bend), mode.scaling)
 
     def _modes(self, beta, levels, further):
         """The mode at each draw; the search begins where the last one ended."""
@@ -109,19 +100,25 @@ class LaplaceMarginal(LikelihoodMarginal):
             share = min(1.0, longest / max(np.abs(moved).max(), 1e-300))
             step = share * step
             v, eta = v + step, eta + share * moved
+        hessian = precision
         if not likelihood.log_concave:
-            bend = weight * likelihood.bend(eta[:, None], y)[:, 0]
-            precision = Precision(crossed.gram(bend), scaling)
+            column = eta[:, None]
+            kept = weight * likelihood.bend(column, y)[:, 0]
+            bend = weight * likelihood.true_bend(column, y)[:, 0]
+            precision = Precision(crossed.gram(kept), scaling)
+            hessian = Precision(crossed.gram(bend), scaling)
         value, slope, by_level = self._of_rows(eta, likelihood)
         height = value.sum() - 0.5 * v @ v
         slopes = slope, bend, by_level
-        return _Mode(likelihood, base, eta, scaling, v, *slopes, height, precision)
+        return _Mode(
+            likelihood, base, eta, scaling, v, *slopes, height, precision, hessian
+        )
 
-    def _thirds(self, mode):
+    def _thirds(self, mode, hessian):
         """Leverages; times third derivatives, by row and as moves of the mode."""
         leverage = self.crossed.leverages(mode.precision.inverse, mode.scaling)
         pull = -self._third(mode) * leverage
-        move = mode.precision.solve(mode.scaling.pulled(self.crossed.pulled(pull)))
+        move = hessian.solve(mode.scaling.pulled(self.crossed.pulled(pull)))
         return leverage, pull, move
 
     def _third(self, mode):
@@ -136,7 +133,7 @@ class LaplaceMarginal(LikelihoodMarginal):
         return np.clip(self.crossed.cubed(self._third(mode), axes), -0.5, 0.5)
 
     def _score(self, mode, levels):
-        leverage, pull, move = self._thirds(mode)
+        leverage, pull, move = self._thirds(mode, mode.hessian)
         moved = self.crossed.predicted(mode.scaling.times(move))
         by_column = (mode.slope - 0.5 * (pull - mode.bend * moved)) @ self.rows.X
         by_level, _ = self.crossed.by_level(
@@ -167,7 +164,8 @@ class _Mode(NamedTuple):
     """What Newton's steps find for one draw.
 
     Linear predictors are without (`base`) and with group effects (`eta`); derivatives
-    of rows are weighted, `bend` is minus the second; `height` is h(v).
+    of rows are weighted, `bend` is minus the second; `height` is h(v), `hessian` is
+    -h''(v), and `precision` H.
     """
 
     likelihood: object
@@ -180,3 +178,4 @@ class _Mode(NamedTuple):
     by_level: np.ndarray
     height: float
     precision: Precision
+    hessian: Precision

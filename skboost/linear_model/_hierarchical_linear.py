@@ -153,8 +153,8 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
     Rätsch: Boosting Black Box Variational Inference, 2018 (Algorithm 1).
     Lindstrom and Bates, Journal of the American Statistical Association 83, 1988 (sums
     over rows). Lewandowski, Kurowicka, Joe, Journal of Multivariate Analysis 100, 2009
-    (the prior of correlations). Hartmann and Vanhatalo, Statistics and Computing 29,
-    2019 (Laplace's method under Student-t noise).
+    (the prior of correlations). Vanhatalo, Jylänki and Vehtari, Advances in Neural
+    Information Processing Systems 22, 2009 (Laplace's method under Student-t noise).
 
     Examples
     --------

@@ -99,7 +99,7 @@ class Likelihood:
 
     def climb_bend(self, eta, y):
         """Curvatures by which steps go up to a mode: those of ``bend`` unless rows are
-        not log-concave, which have ``draw_bend``, too, for draws around it.
+        not log-concave: these keep ``bend`` positive, and have ``true_bend``, too.
         """
         return self.bend(eta, y)
 

@@ -175,10 +175,16 @@ class StudentTNoise(Noise):
         shrink = (self.df + 1.0) / (self.df + z * z)
         return -z * shrink, shrink * (2.0 * z * z / (self.df + z * z) - 1.0)
 
-    @property
-    def information(self):
-        """Of a residual about its centre."""
-        return (self.df + 1.0) / (self.df + 3.0)
+    def kept_bend(self, z):
+        """-f''(z), bent so that it stays positive where that falls to zero, and its
+        derivative.
+        """
+        total = self.df + z * z
+        _, second = self.derivatives(z)
+        slope = 2.0 * (self.df + 1.0) * z * (z * z - 3.0 * self.df) / total**3
+        size = np.hypot(second, 0.1 * (self.df + 1.0) / self.df)
+        kept = 0.5 * (size - second)
+        return kept, kept * slope / size
 
     def cdf(self, z):
         return stdtr(self.df, z)
@@ -207,31 +213,37 @@ class KnownScale(Likelihood):
         )
         return found.value, found.slope, found.bend
 
-    # Residuals of heavy tails have modes where a Hessian is no precision. Laplace's
-    # method takes the expected curvature there (Hartmann and Vanhatalo 2019, Statistics
-    # and Computing 29), and steps go by weights of the normal distributions that such
-    # noise is a mixture of (Lange, Little and Taylor 1989, Journal of the American
-    # Statistical Association 84).
+    # Residuals of heavy tails have curvatures below zero, and a Hessian may be near
+    # singular: what Laplace's method divides by stays positive (see Vanhatalo, Jylänki
+    # and Vehtari 2009, Advances in Neural Information Processing Systems 22). Steps go
+    # by weights of the normal distributions that such noise is a mixture of (Lange,
+    # Little and Taylor 1989, Journal of the American Statistical Association 84).
 
     def bend(self, eta, y):
-        return np.broadcast_to(self.noise.information / self.scale**2, eta.shape)
+        return self.noise.kept_bend((y - eta) / self.scale)[0] / self.scale**2
+
+    def true_bend(self, eta, y):
+        """Minus the second derivative."""
+        return -self.noise.derivatives((y - eta) / self.scale)[1] / self.scale**2
 
     def climb_bend(self, eta, y):
         square = (y - eta) ** 2 / self.noise.df
         return (1.0 + 1.0 / self.noise.df) / (self.scale**2 + square)
 
-    def draw_bend(self, eta, y):
-        _, second = self.noise.derivatives((y - eta) / self.scale)
-        return np.maximum(-second, 0.0) / self.scale**2
-
     def third(self, eta, y):
-        return np.zeros_like(eta)
+        return self.noise.kept_bend((y - eta) / self.scale)[1] / self.scale**3
 
     def by_level(self, eta, value, slope, y):
         return ((y - eta) * slope - 1.0)[None]
 
     def curves_by_level(self, eta, y):
-        return np.zeros((1, *eta.shape)), -2.0 * self.bend(eta, y)[None]
+        z = (y - eta) / self.scale
+        (first, second), (kept, slope) = (
+            self.noise.derivatives(z),
+            self.noise.kept_bend(z),
+        )
+        by_slope = (first + z * second) / self.scale
+        return by_slope[None], -(2.0 * kept + z * slope)[None] / self.scale**2
 
 
 # By the public name; each takes the degrees of freedom.
