@@ -234,6 +234,9 @@ def _advice(run, settable, family):
         more = ended_by == "orbits" and "orbit" in settable
         advice = ["pass orbit=256"] if more else []
         advice += ["pass a smaller tol, such as tol=0.01"]
+        # Rows that are separated leave large scales likely, where Gaussians are poor.
+        if "prior_scale" in settable and hasattr(run.state.iterate, "blocks"):
+            advice.insert(0, "give prior_scale a number, such as prior_scale=1.0")
     else:
         advice = ["lower tol"] if ended_by == "tol" else []
         advice += ["raise n_draws"] if "n_draws" in settable else []

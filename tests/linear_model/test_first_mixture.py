@@ -217,11 +217,13 @@ def test_what_orbits_find_left_of_separable_classes_is_told():
     X = np.random.default_rng(0).standard_normal((600, 6))
     y = np.digitize(X[:, 0], [-0.5, 0.5])
     model = BoostedBayesianLogisticRegression(random_state=0)
-    with pytest.warns(ConvergenceWarning, match="nats of KL remain"):
+    with pytest.warns(ConvergenceWarning, match="nats of KL remain.*give prior_scale"):
         model.fit(X, y)
     assert model.remaining_kl_ > 1.0 and model.pareto_k_ > 0.7
     assert "Converged" not in model.message_
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         easy = BoostedBayesianLogisticRegression(random_state=0).fit(X[:60], y[:60])
+        # What the warning advises.
+        fitted(X, y, prior_scale=1.0, orbit="auto")
     assert easy.message_.startswith("Converged") and easy.remaining_kl_ < 0.5
