@@ -100,6 +100,8 @@ class Task:
         return ESTIMATORS[self.kind](
             groups=[n + f for f in range(len(self.codes))],
             slopes={n + f: list(s) for f, s in enumerate(self.slopes) if s} or None,
+            # Those of the models beside them are not correlated.
+            correlated=False,
             scale_prior=HalfTPrior(self.df, self.size),
             prior_scale=self.coef_scale,
             intercept_scale=self.intercept_scale,
