@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose
 from scipy import stats
 from scipy.special import gammaln, multigammaln
 
+from skboost.approximation import Mixture, PooledDraws
 from skboost.boosting import Boosting, Settings, SimplexCombination
 from skboost.conjugate import (
     COVARIANCES,
@@ -24,6 +25,7 @@ from skboost.conjugate import (
     with_louis_widths,
 )
 from skboost.fitting import Limits, Options, boost
+from skboost.objectives import FixedMixture, SearchContext, joint_gains
 from skboost.proposals import ConjugateProposer
 from skboost.targets import Budget
 
@@ -306,3 +308,19 @@ def test_modes_are_distinct_and_in_order(overlapping):
     assert len(modes) > 1
     for one, other in itertools.combinations(labels, 2):
         assert np.mean(one == other) <= 0.97
+
+
+def test_ends_of_new_runs_are_proposed_where_no_optimum_is_known(overlapping):
+    """One end at several widths, of which the best gains beside a poor start."""
+    target = make_target(overlapping, 2)
+    natural = start(target, "random", np.random.default_rng(0))
+    poor = Mixture.single((target.family, target.family.params(natural)))
+    rng = np.random.default_rng(1)
+    base = [target.family.base_draws(64, target.dim, rng)]
+    pool = PooledDraws.of(target, poor, base, False)
+    fixed = FixedMixture.of(poor, pool)
+    context = SearchContext(target, poor, fixed, pool, 1, False)
+    settings = Settings(seed=0, n_restarts=1)
+    found = ConjugateProposer().propose(target, context, settings)
+    draws = DrawStream(64, np.random.default_rng(2))
+    assert joint_gains(context, [found], draws, np.array([0.25])) > 0.0

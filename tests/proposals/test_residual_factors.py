@@ -9,10 +9,13 @@ from autograd import grad
 from numpy.testing import assert_allclose
 
 from skboost import BoostedMatrixFactorization
-from skboost._random import SEARCH, generator, root_seed
+from skboost._random import BASE, SEARCH, generator, root_seed
+from skboost.approximation import Mixture, PooledDraws
+from skboost.boosting import Settings
 from skboost.conjugate import Entries, FactorTarget, ObservedEntries
 from skboost.families import Component
-from skboost.proposals import factor_proposer
+from skboost.objectives import FixedMixture, SearchContext, joint_gains
+from skboost.proposals import FACTOR_PROPOSERS, factor_proposer
 from skboost.proposals._factors import _sizes
 from skboost.strategies import ResidualGain, StochasticSearch
 
@@ -150,3 +153,33 @@ def test_the_name_stops_early_and_never_loses(published):
 def test_another_entropy_weight_is_checked_before_the_fit(weight):
     with pytest.raises(ValueError, match="entropy_weight must be a finite number"):
         fitted(ResidualGain(entropy_weight=weight))
+
+
+def test_of_several_ends_the_one_that_gains_most_is_proposed():
+    model = BoostedMatrixFactorization(RANK, max_iter=1, n_restarts=1, random_state=0)
+    posterior = model.fit(matrix()).posterior_
+    target = FactorTarget(posterior.model, ObservedEntries(Entries.of(matrix())))
+    (best,) = posterior.mixture.components
+    poor = best.params.copy()
+    poor[: len(poor) // 8] += 10.0
+    ends = [poor, best.params, poor]
+
+    class Ended(FACTOR_PROPOSERS["coordinate_ascent"]):
+        def next_run(self, target, context, settings, k):
+            return ends[k]
+
+    mixture = Mixture.single((target.family, poor))
+    base = [target.family.base_draws(1024, target.dim, np.random.default_rng(0))]
+    pool = PooledDraws.of(target, mixture, base, True)
+    fixed = FixedMixture.of(mixture, pool)
+    context = SearchContext(target, mixture, fixed, pool, 1, True)
+    settings = Settings(seed=0, n_restarts=3, n_draws=1024)
+    proposer = Ended()
+    found = proposer.propose(target, context, settings)
+    turned = (proposer.aligned(target, one, poor) for one in ends)
+    components = [found, *(Component(target.family, one) for one in turned)]
+    draws = target.family.base_draws(1024, target.dim, generator(0, 1, BASE))
+    gains = joint_gains(context, components, draws, np.array([0.98, 0.5, 0.1, 0.01]))
+    own, *others = gains.max(axis=1)
+    # Draws are others than those of the proposal.
+    assert own > 0.5 * (max(others) + min(others)) > min(others) + 0.3
