@@ -20,8 +20,9 @@ from sphinx_gallery.sorting import ExplicitOrder
 
 from skboost import __version__
 
-# For ``pictures.py`` and ``sessions.py``.
+# For ``pictures.py``, ``quoted.py`` and ``sessions.py``.
 sys.path.insert(0, str(Path(__file__).parent))
+from quoted import add_roles
 from sessions import session
 
 # Gallery scripts run without a screen.
@@ -254,6 +255,7 @@ class Sessions(SphinxTransform):
 def setup(app):
     """Run before numpydoc, which rewrites sections."""
     app.add_transform(Sessions)
+    add_roles(app)
     app.connect("autodoc-process-signature", signature_of_init)
     app.connect("autodoc-process-docstring", without_foreign_references, priority=1)
     app.connect("missing-reference", by_last_part)

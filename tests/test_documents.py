@@ -11,6 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "doc"))
 
+from quoted import definitions, figure  # noqa: E402
 from sessions import session  # noqa: E402
 
 
@@ -112,3 +113,33 @@ def test_the_quick_start_prints_what_the_readme_says(tmp_path):
         assert float(re.search(printed, done.stdout)[1]) == pytest.approx(
             expected, abs=error
         )
+
+
+PAPERS = sorted((ROOT / "doc" / "papers").glob("*.rst"))
+# What stands in a paper, a page's own reading of a result, code, files and headings.
+NOT_LITERAL = re.compile(
+    r":(?:figure|paper|math|download|doc|ref|sub):`[^`]*`|``[^`]*``|^\.\. .*$"
+    r"|^ +:\w+:.*$|`[^`]*`|(?:section|appendix) [\w.-]+",
+    re.MULTILINE | re.IGNORECASE,
+)
+
+
+def test_figures_of_papers_are_those_of_the_results():
+    named = [
+        name
+        for page in PAPERS
+        for name in re.findall(r":figure:`([^`]*)`", page.read_text(encoding="utf-8"))
+    ]
+    assert len(named) > 50
+    for name in named:
+        assert figure(name)
+    known = {f"{page}.{key}" for page, own in definitions().items() for key in own}
+    assert known == set(named)
+
+
+def test_no_result_stands_on_a_page_as_a_literal():
+    """A decimal, a percentage or a number of thousands is read, or a paper's."""
+    figures = re.compile(r"\d*\.\d+|\d+ %|\d{1,3},\d{3}")
+    for page in PAPERS:
+        text = NOT_LITERAL.sub("", page.read_text(encoding="utf-8"))
+        assert (page.name, figures.findall(text)) == (page.name, [])
