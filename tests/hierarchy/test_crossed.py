@@ -120,7 +120,14 @@ def test_weights_of_draws_know_how_the_skewed_map_stretches():
     np.testing.assert_allclose(found - found[0], expected - expected[0], atol=1e-6)
 
 
-@pytest.mark.parametrize(("likelihood", "response"), ALL_LIKELIHOODS)
+@pytest.mark.parametrize(
+    ("likelihood", "response"),
+    [
+        *ALL_LIKELIHOODS[:-1],
+        # Their modes take many steps.
+        pytest.param(*ALL_LIKELIHOODS[-1], marks=pytest.mark.slow),
+    ],
+)
 def test_weights_of_draws_make_laplace_exact(likelihood, response):
     rows = grouped(((3, 1), (2, 1)), response, n=14)
     noise = likelihood.n_further
