@@ -77,7 +77,7 @@ PAPER = {
         "AdaPFW": (-0.172, 0.857, 149.721),
     },
 }
-AS_IN_THE_PAPER = {"refine": False, "tol": 0.0}
+AS_IN_THE_PAPER = {"refine": False, "tol": 0.0, "orbit": None}
 
 
 def do_all_iterations():
