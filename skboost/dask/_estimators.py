@@ -187,11 +187,12 @@ def lazy(estimator, name, X, *arrays, part=None, **kwargs):
 
 
 def lazily(method):
-    """A method of rows alone, lazy for a Dask array."""
+    """A method of rows and their offsets, lazy for a Dask array."""
 
     @wraps(method)
-    def answer(self, X):
-        return lazy(self, method.__name__, X)
+    def answer(self, X, offset=None):
+        offset = [] if offset is None else [offset]
+        return lazy(self, method.__name__, X, *offset)
 
     return answer
 
@@ -253,13 +254,14 @@ class DaskBayesianLinearRegression(BoostedBayesianLinearRegression):
     _in_memory, _source = BoostedBayesianLinearRegression, rows_on_workers
     partial_fit = partial_fit
 
-    def predict(self, X, return_std=False):
+    def predict(self, X, return_std=False, offset=None):
         """Mean of the predictive distribution; lazy for a Dask array.
 
         Parameters
         ----------
         X : dask.array.Array or array-like of shape (n_samples, n_features)
         return_std : bool, default=False
+        offset : of the same kind, of shape (n_samples,), default=None
 
         Returns
         -------
@@ -267,11 +269,13 @@ class DaskBayesianLinearRegression(BoostedBayesianLinearRegression):
         std : of the same shape
             Only where `return_std` is True.
         """
-        if not (return_std and is_dask(X)):
-            return lazy(self, "predict", X, return_std=return_std)
-        return tuple(
+        if not is_dask(X):
+            return super().predict(X, return_std, offset)
+        parts = [
             lazy(self, "predict", X, part=part, return_std=True) for part in (0, 1)
-        )
+        ]
+        mean = parts[0] if offset is None else parts[0] + offset
+        return (mean, parts[1]) if return_std else mean
 
 
 class DaskBayesianPoissonRegression(BoostedBayesianPoissonRegression):

@@ -193,7 +193,7 @@ class MixedRows(SignedRows):
 
     def _of_both(self, name, mean, variance):
         n = len(self.X)
-        rows = getattr(_probits, name)(mean[:, :n], variance[:, :n])
+        rows = getattr(_probits, name)(mean[:, :n] + self.offset, variance[:, :n])
         prior = getattr(self.mixture, name)(mean[:, n:], variance[:, n:])
         return tuple(map(np.hstack, zip(rows, prior, strict=True)))
 

@@ -1,6 +1,6 @@
 """Gaussian fits for every value of a scale, and the scale's posterior by evidence."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -54,15 +54,25 @@ class Gaussians(NamedTuple):
 
 @dataclass(frozen=True)
 class SignedRows:
-    """Rows (n_rows, dim) times the sign of their class, and how often each counts."""
+    """Rows (n_rows, dim) times the sign of their class, and how often each counts.
+
+    `offset` is what is added to their linear predictors, times the sign, too.
+    """
 
     X: np.ndarray
     weights: np.ndarray
+    offset: np.ndarray | float = field(default=0.0, kw_only=True)
 
     # Whether Gaussians are known by their marginals alone.
     marginal = False
-    # What sites are matched to, by expectations under Gaussians.
-    evidence, expected = staticmethod(log_evidence), staticmethod(expected_log)
+
+    def evidence(self, mean, variance):
+        """What sites are matched to by expectation propagation; see `log_evidence`."""
+        return log_evidence(mean + self.offset, variance)
+
+    def expected(self, mean, variance):
+        """The same of variational fits; see `expected_log`."""
+        return expected_log(mean + self.offset, variance)
 
     @property
     def counts(self):
@@ -124,6 +134,7 @@ class SignedRows:
         variance = np.maximum(given.variance, 1e-12)
         site = once * precision, once * shift
         centre, cavity = without_site(given.mean, variance, *site)
+        centre[:, : len(self.X)] += self.offset
         own, other = (log_evidence(sign * centre, cavity)[0] for sign in (1.0, -1.0))
         return np.stack([own, other], axis=2)[:, : len(self.X)]
 
@@ -174,7 +185,6 @@ class CountRows(SignedRows):
     """
 
     y: np.ndarray
-    offset: np.ndarray
     marginal: bool = False
 
     def initial(self, n_priors):

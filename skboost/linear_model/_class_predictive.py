@@ -6,6 +6,7 @@ row, which are K - 1 numbers where draws of the coefficients have thousands. Eve
 else takes fixed quasi-random draws of the posterior.
 """
 
+from copy import copy
 from functools import cached_property, partial
 
 import numpy as np
@@ -136,7 +137,7 @@ N_IMAGES = 16384
 class _OrbitsOfQuantiles:
     """What orbits do to quantiles: the masses that they add to images of draws."""
 
-    def __init__(self, mixture, n_outputs):
+    def __init__(self, mixture, n_outputs, widened=lambda theta: theta):
         self.n, self._n_outputs = 0, n_outputs
         if mixture is not None and mixture.orbiting:
             # Indicators and sums over them need no more than single precision.
@@ -145,7 +146,7 @@ class _OrbitsOfQuantiles:
             )
             self.n, self._added = len(theta), added
             by_output = theta.reshape(self.n, n_outputs, -1).transpose(1, 0, 2)
-            self._theta = by_output.reshape(self.n * n_outputs, -1)
+            self._theta = widened(by_output.reshape(self.n * n_outputs, -1))
 
     def ends(self, quantile, tails, block, answer):
         """Quantiles of what rows answer with orbits, (..., 2).
@@ -189,7 +190,26 @@ class ClassPredictive(Predictive):
 
 
 class BinaryPredictive(ClassPredictive):
-    """Predictive quantities of a two-class model."""
+    """Predictive quantities of a two-class model; `shifted` where rows have offsets."""
+
+    shifted = False
+
+    def with_offset(self):
+        """See `Predictive`."""
+        other = copy(self)
+        other.model, other.shifted = self.model.with_offset(), True
+        return other
+
+    def _widened(self, theta):
+        """Draws (n, dim), with the coefficient of an offset where rows have one."""
+        ones = np.ones((len(theta), int(self.shifted)), dtype=theta.dtype)
+        return np.hstack([theta, ones])
+
+    def _draws(self):
+        """Fixed draws where components are not Gaussian, else None."""
+        return (
+            None if self.gaussian else self._widened(posterior_draws(self.mixture.base))
+        )
 
     def log_averaged(self, X):
         """Logarithms of both probabilities before sharpening, (n, 2)."""
@@ -203,8 +223,9 @@ class BinaryPredictive(ClassPredictive):
 
     def interval(self, X, tails):
         """Quantiles of the probability of the second class, (n, 2)."""
-        model, orbits = self.model, _OrbitsOfQuantiles(self.mixture, 1)
-        draws = None if self.gaussian else posterior_draws(self.mixture.base)
+        model = self.model
+        orbits = _OrbitsOfQuantiles(self.mixture, 1, self._widened)
+        draws = self._draws()
         out = np.empty((X.shape[0], 2))
         for rows, block in model.blocks(X, N_DRAWS + orbits.n):
             if draws is None:
@@ -219,8 +240,7 @@ class BinaryPredictive(ClassPredictive):
 
     def aleatoric(self, X):
         """Expected entropy given the coefficients, (n,)."""
-        out = np.empty(X.shape[0])
-        draws = None if self.gaussian else posterior_draws(self.mixture.base)
+        out, draws = np.empty(X.shape[0]), self._draws()
         for rows, block in self.model.blocks(X, N_DRAWS):
             if draws is None:
                 moments = self.model.moments(block)

@@ -14,8 +14,11 @@ from skboost.linear_model._methods import (
     tails_of,
     to_onnx,
 )
+from skboost.linear_model._predictive import offset_rows
 from skboost.linear_model._ratios import contrast_table, ratio_table
+from skboost.linear_model._row_keywords import warn_of_missing_offset
 from skboost.linear_model._sources import codes_of
+from skboost.targets import validate_offset
 
 
 class BayesianClassifier(ClassifierMixin):
@@ -34,12 +37,30 @@ class BayesianClassifier(ClassifierMixin):
         mixture = self.posterior_._mixture if reported else self._fit.mixture
         return self._model_.predictive(mixture)
 
-    def predict_proba(self, X):
+    def _asked(self, X, offset, reported=False):
+        """Rows as the plain model takes them, and what answers about them."""
+        plain = checked_rows(self, X)
+        warn_of_missing_offset(self._model_.exposed, offset)
+        predictive = self._predictive(reported)
+        if offset is None:
+            return plain, predictive
+        return self._offset_rows(plain, offset), predictive.with_offset()
+
+    def _offset_rows(self, X, offset):
+        offset = validate_offset(offset, X.shape[0])
+        # Sparse rows have their ones already.
+        ones = self._model_.layout.intercept and X.shape[1] == self.n_features_in_
+        return offset_rows(X, ones, offset)
+
+    def predict_proba(self, X, offset=None):
         """Posterior predictive probabilities of the classes.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        offset : array-like of shape (n_samples,), default=None
+            Added to the linear predictor of two classes; None is zero, with a warning
+            after a fit that had some.
 
         Returns
         -------
@@ -49,10 +70,10 @@ class BayesianClassifier(ClassifierMixin):
             are 1e-3 where linear predictors have standard deviations up to 1, and 1e-2
             at 8. Else averages over fixed draws.
         """
-        X = checked_rows(self, X)
-        return self._predictive().model.proba(X)
+        X, predictive = self._asked(X, offset)
+        return predictive.model.proba(X)
 
-    def predict_log_proba(self, X):
+    def predict_log_proba(self, X, offset=None):
         """Logarithms of the posterior predictive probabilities.
 
         Of two classes finite and accurate where `predict_proba` is 0 or 1 to rounding:
@@ -62,6 +83,8 @@ class BayesianClassifier(ClassifierMixin):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        offset : array-like of shape (n_samples,), default=None
+            As in `predict_proba`.
 
         Returns
         -------
@@ -70,52 +93,58 @@ class BayesianClassifier(ClassifierMixin):
             small probabilities are known to its own error only; by draws, in
             logarithms, where one of them underflows.
         """
-        X = checked_rows(self, X)
-        return self._predictive().log_proba(X)
+        X, predictive = self._asked(X, offset)
+        return predictive.log_proba(X)
 
-    def predict(self, X):
+    def predict(self, X, offset=None):
         """Most probable class of every row.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        offset : array-like of shape (n_samples,), default=None
+            As in `predict_proba`.
 
         Returns
         -------
         ndarray of shape (n_samples,)
         """
-        codes = self.predict_proba(X).argmax(axis=1)
+        codes = self.predict_proba(X, offset).argmax(axis=1)
         return self.classes_[codes]
 
-    def decision_function(self, X):
+    def decision_function(self, X, offset=None):
         """Logit of the predictive probability; log probabilities for more classes.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        offset : array-like of shape (n_samples,), default=None
+            As in `predict_proba`.
 
         Returns
         -------
         ndarray of shape (n_samples,) or (n_samples, n_classes)
         """
-        logs = self.predict_log_proba(X)
+        logs = self.predict_log_proba(X, offset)
         return logs[:, 1] - logs[:, 0] if len(self.classes_) == 2 else logs
 
-    def predict_latent(self, X):
+    def predict_latent(self, X, offset=None):
         """Mean and standard deviation of the linear predictor.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        offset : array-like of shape (n_samples,), default=None
+            As in `predict_proba`.
 
         Returns
         -------
         mean, std : ndarray of shape (n_samples,) or (n_samples, n_classes)
         """
-        X = checked_rows(self, X)
-        return self._predictive().latent(X)
+        X, predictive = self._asked(X, offset)
+        return predictive.latent(X)
 
-    def predict_proba_interval(self, X, level=0.9):
+    def predict_proba_interval(self, X, level=0.9, offset=None):
         """Central credible interval of the predictive probability.
 
         Parameters
@@ -123,21 +152,25 @@ class BayesianClassifier(ClassifierMixin):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         level : float, default=0.9
             Posterior probability inside, in (0, 1).
+        offset : array-like of shape (n_samples,), default=None
+            As in `predict_proba`.
 
         Returns
         -------
         ndarray of shape (n_samples, 2) or (n_samples, n_classes, 2)
             Lower and upper end; for two classes, of the second class.
         """
-        X = checked_rows(self, X)
-        return self._predictive(reported=True).interval(X, tails_of(level))
+        X, predictive = self._asked(X, offset, reported=True)
+        return predictive.interval(X, tails_of(level))
 
-    def predict_uncertainty(self, X):
+    def predict_uncertainty(self, X, offset=None):
         """Entropy of the prediction, and its split.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        offset : array-like of shape (n_samples,), default=None
+            As in `predict_proba`.
 
         Returns
         -------
@@ -148,12 +181,12 @@ class BayesianClassifier(ClassifierMixin):
         epistemic : ndarray of shape (n_samples,)
             Their difference: what is not known about the coefficients.
         """
-        X, predictive = checked_rows(self, X), self._predictive()
+        X, predictive = self._asked(X, offset)
         total = entropy_of(predictive.model.averaged(X))
         aleatoric = predictive.aleatoric(X)
         return total, aleatoric, np.maximum(total - aleatoric, 0.0)
 
-    def log_predictive_density(self, X, y):
+    def log_predictive_density(self, X, y, offset=None):
         """Log probability of the observed classes under the predictive distribution.
 
         A proper score: larger is better, and only the truth has the largest mean.
@@ -163,13 +196,15 @@ class BayesianClassifier(ClassifierMixin):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
             Labels among ``classes_``.
+        offset : array-like of shape (n_samples,), default=None
+            As in `predict_proba`.
 
         Returns
         -------
         ndarray of shape (n_samples,)
             Nats.
         """
-        logs = self.predict_log_proba(X)
+        logs = self.predict_log_proba(X, offset)
         codes = codes_of(column_or_1d(y), self.classes_)
         return np.take_along_axis(logs, codes[:, None], axis=1)[:, 0]
 
@@ -265,17 +300,21 @@ class BayesianClassifier(ClassifierMixin):
         return tags
 
 
-def staged_predict_proba(self, X):
+def staged_predict_proba(self, X, offset=None):
     """Predictive probabilities after every iteration; the last is the final one.
 
     Parameters
     ----------
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
+    offset : array-like of shape (n_samples,), default=None
+        As in `predict_proba`.
 
     Yields
     ------
     ndarray of shape (n_samples, n_classes)
     """
-    X = checked_rows(self, X)
+    X, _ = self._asked(X, offset)
     for mixture in self._fit.stages:
-        yield self._model_.predictive(mixture).model.proba(X)
+        predictive = self._model_.predictive(mixture)
+        predictive = predictive if offset is None else predictive.with_offset()
+        yield predictive.model.proba(X)

@@ -6,7 +6,6 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skboost._sklearn import check_sample_weight
-from skboost.fitting import warn_where_called
 from skboost.linear_model._methods import (
     check_quantiles,
     checked_pairs,
@@ -20,7 +19,11 @@ from skboost.linear_model._methods import (
     to_onnx,
 )
 from skboost.linear_model._ratios import ratio_table
-from skboost.targets import Poisson, validate_offset, with_exposure
+from skboost.linear_model._row_keywords import (
+    checked_offset,
+    warn_of_missing_offset,
+)
+from skboost.targets import Poisson
 
 
 class BayesianCountRegressor(RegressorMixin):
@@ -39,7 +42,7 @@ class BayesianCountRegressor(RegressorMixin):
     def _with_offset(self, X, offset, exposure):
         X = checked_rows(self, X)
         offset = checked_offset(offset, exposure, X.shape[0])
-        warn_of_missing_exposure(self._model_.exposed, offset)
+        warn_of_missing_offset(self._model_.exposed, offset, counts=True)
         return X, offset
 
     def predict(self, X, offset=None, return_std=False, exposure=None):
@@ -161,7 +164,7 @@ class BayesianCountRegressor(RegressorMixin):
     def _with_counts(self, X, y, offset, exposure):
         X, y = checked_pairs(self, X, y)
         offset = checked_offset(offset, exposure, len(y))
-        warn_of_missing_exposure(self._model_.exposed, offset)
+        warn_of_missing_offset(self._model_.exposed, offset, counts=True)
         return X, Poisson().checked(y, len(y)), offset
 
     def sample_posterior(self, n=1, random_state=None):
@@ -237,18 +240,6 @@ class BayesianCountRegressor(RegressorMixin):
         return tags
 
 
-def warn_of_missing_exposure(exposed, offset):
-    """Say that rows without an exposure are asked of a fit that had some."""
-    if offset is None and exposed:
-        warn_where_called(
-            "The fit was told the exposure of its counts; these have none, and are "
-            "taken to have an exposure of one each. Pass exposure= or offset=; in "
-            "pipelines and searches, by set_score_request(exposure=True). "
-            "cross_val_predict passes none on: multiply its means by the exposures.",
-            UserWarning,
-        )
-
-
 def check_dispersed(dispersed, name):
     """An AttributeError where the fitted likelihood has no dispersion."""
     if not dispersed:
@@ -256,12 +247,6 @@ def check_dispersed(dispersed, name):
             f"{name} needs a fit with likelihood='negative_binomial'; got one with "
             "likelihood='poisson'."
         )
-
-
-def checked_offset(offset, exposure, n_rows):
-    """Offset and logarithm of the exposure together; None where there is none."""
-    offset = None if offset is None else validate_offset(offset, n_rows)
-    return with_exposure(offset, exposure, n_rows)
 
 
 def explained_deviance(y, mean, weight, offset):

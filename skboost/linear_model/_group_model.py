@@ -27,7 +27,8 @@ _N_DRAWS, _MOST_NUMBERS = 1024, 1 << 23
 class GroupModel:
     """Response, priors and layout of a hierarchical regression, as its rows set them.
 
-    Factors have labels, and no effects. The last coordinates are those of `levels`.
+    Factors have labels, and no effects; `exposed` where rows had offsets. The last
+    coordinates are those of `levels`.
     """
 
     layout: Layout
@@ -39,6 +40,7 @@ class GroupModel:
     scale: np.ndarray
     levels: Levels
     n_rows: float
+    exposed: bool = False
 
     def joint(self, rows):
         """The log joint density of grouped rows, a target."""
@@ -153,7 +155,7 @@ class GroupModel:
         return GroupPredictive(self.response, plain, scales, *weighted)
 
 
-def group_model(estimator, data, response):
+def group_model(estimator, data, response, exposed=False):
     """The model of an estimator's parameters for `GroupedData`."""
     unit = response.unit(data.table)
     levels = levels_of_groups(data, estimator, unit, response)
@@ -172,6 +174,7 @@ def group_model(estimator, data, response):
         scale=scale,
         levels=levels,
         n_rows=float(data.rows.weight.sum()),
+        exposed=exposed,
     )
 
 

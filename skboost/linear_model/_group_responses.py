@@ -178,9 +178,8 @@ class OrdinalResponse(ClassResponse):
 
 @dataclass(frozen=True)
 class PoissonResponse(Response):
-    """Counts; `exposed` where rows of the fit had exposures."""
+    """Counts."""
 
-    exposed: bool
     prior: DispersionPrior | str
 
     likelihood, plain, counted = Poisson(), GroupedCounts, True

@@ -22,6 +22,11 @@ from skboost.linear_model._methods import (
     to_onnx,
 )
 from skboost.linear_model._model import MOVED_OF_LINEAR_MODELS, SCALED_CONSTRAINTS
+from skboost.linear_model._row_keywords import (
+    checked_offset,
+    of_columns,
+    warn_of_missing_offset,
+)
 from skboost.objectives import JointGain
 from skboost.orbits import AUTO_ORDER
 from skboost.posterior import as_generator, check_size
@@ -206,6 +211,15 @@ class HierarchicalEstimator(BoostedEstimator):
         if columns is model.columns:
             X = seen(self, X, reset=False)
         return split(X, columns, model.factors, population, self.handle_unknown)
+
+    def _offset_rows(self, X, population, offset, exposure=None):
+        """Numeric columns, groups and offsets of new rows."""
+        offset, exposure = of_columns(X, offset=offset, exposure=exposure)
+        numbers, codes = self._rows(X, population)
+        offset = checked_offset(offset, exposure, len(numbers))
+        model = self._model_
+        warn_of_missing_offset(model.exposed, offset, model.response.counted)
+        return numbers, codes, offset
 
     def _predictive(self):
         """What answers about rows."""

@@ -19,6 +19,11 @@ from skboost.linear_model._methods import (
     tails_of,
 )
 from skboost.linear_model._model import NOISE_PRIOR
+from skboost.linear_model._row_keywords import (
+    less_offset,
+    of_columns,
+    score_with_offset,
+)
 from skboost.targets import NOISES
 
 
@@ -230,7 +235,7 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
         self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, sample_weight=None):
+    def fit(self, X, y=None, sample_weight=None, offset=None):
         """Fit the posterior.
 
         Parameters
@@ -242,6 +247,8 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
             Responses; None for the left side of the formula.
         sample_weight : array-like of shape (n_samples,), default=None
             Not negative; a weight of two is a row that stands twice in its group.
+        offset : array-like of shape (n_samples,) or str, default=None
+            Added to the linear predictor; the name of a column where X is a data frame.
 
         Returns
         -------
@@ -254,16 +261,17 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
             nothing. What was fitted before stays usable.
         """
         with self._keeping_old_fit():
-            given = callback_data(X, y, sample_weight)
+            given = callback_data(X, y, sample_weight, offset=offset)
+            (offset,) = of_columns(X, offset=offset)
             X, y = self._by_formula(X, y)
-            y = checked_numbers(self, X, y)
+            y = less_offset(self, X, checked_numbers(self, X, y), offset)
             response = NumberResponse(self.noise_prior, self.noise, self.noise_df)
             data = read_groups(self, X, y, sample_weight, response)
-            model = group_model(self, data, response)
+            model = group_model(self, data, response, offset is not None)
             return self._learn(model, data.rows, given)
 
     @known_parameters(MOVED_LEVEL)
-    def predict(self, X, *, return_std=False, population=False):
+    def predict(self, X, *, return_std=False, population=False, offset=None):
         """Mean of the posterior predictive distribution.
 
         Parameters
@@ -275,6 +283,9 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
         population : bool, default=False
             False uses the effects of the row's groups; those that `fit` has not seen
             have the population's spread. True is a new group for every row.
+        offset : array-like of shape (n_samples,) or str, default=None
+            Added to the linear predictor; the name of a column where X is a data frame.
+            None is zero, with a warning after a fit that had some.
 
         Returns
         -------
@@ -282,11 +293,11 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
         std : ndarray of shape (n_samples,)
             Only where `return_std` is True.
         """
-        rows = self._rows(X, population)
+        rows = self._offset_rows(X, population, offset)
         mean, std = self._predictive().model.mean_and_std(*rows)
         return (mean, std) if return_std else mean
 
-    def predict_interval(self, X, level=0.9, population=False):
+    def predict_interval(self, X, level=0.9, population=False, offset=None):
         """Central interval of the predictive distribution, noise included.
 
         Parameters
@@ -296,15 +307,19 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
             Predictive probability inside, in (0, 1).
         population : bool, default=False
             A new group for every row.
+        offset : array-like of shape (n_samples,) or str, default=None
+            As in `predict`.
 
         Returns
         -------
         ndarray of shape (n_samples, 2)
             Lower and upper end.
         """
-        return self.predict_quantiles(X, tails_of(level), population)
+        return self.predict_quantiles(X, tails_of(level), population, offset)
 
-    def predict_quantiles(self, X, quantiles=(0.05, 0.5, 0.95), population=False):
+    def predict_quantiles(
+        self, X, quantiles=(0.05, 0.5, 0.95), population=False, offset=None
+    ):
         """Quantiles of the predictive distribution, noise included.
 
         Parameters
@@ -315,15 +330,18 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
             In (0, 1).
         population : bool, default=False
             A new group for every row.
+        offset : array-like of shape (n_samples,) or str, default=None
+            As in `predict`.
 
         Returns
         -------
         ndarray of shape (n_samples, n_quantiles)
         """
         p = check_quantiles(quantiles)
-        return self._predictive().quantiles(self._rows(X, population), p)
+        rows = self._offset_rows(X, population, offset)
+        return self._predictive().quantiles(rows, p)
 
-    def log_predictive_density(self, X, y, population=False):
+    def log_predictive_density(self, X, y, population=False, offset=None):
         """Log density of responses under the posterior predictive distribution.
 
         Parameters
@@ -332,6 +350,8 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
         y : array-like of shape (n_samples,)
         population : bool, default=False
             A new group for every row.
+        offset : array-like of shape (n_samples,) or str, default=None
+            As in `predict`.
 
         Returns
         -------
@@ -339,4 +359,7 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
             Nats.
         """
         y = checked_numbers(self, X, y)
-        return self._predictive().log_density(self._rows(X, population), y)
+        rows = self._offset_rows(X, population, offset)
+        return self._predictive().log_density(rows, y)
+
+    score = score_with_offset

@@ -17,6 +17,7 @@ from skboost.linear_model._ordinal import ranks_of
 from skboost.linear_model._ratios import ratio_table
 from skboost.linear_model._row_keywords import (
     binomial_rows,
+    checked_offset,
     of_columns,
     score_of_trials,
 )
@@ -108,7 +109,7 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimat
     """
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, sample_weight=None, trials=None):
+    def fit(self, X, y=None, sample_weight=None, trials=None, offset=None):
         """Fit the posterior.
 
         Parameters
@@ -124,6 +125,8 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimat
             Of binomial counts: how often each row was tried, by name where that is a
             column of a data frame for the `formula`. `y` is then the number of
             successes among them, and the classes are 0 and 1.
+        offset : array-like of shape (n_samples,) or str, default=None
+            Added to the linear predictor; the name of a column where X is a data frame.
 
         Returns
         -------
@@ -136,19 +139,20 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimat
             nothing. What was fitted before stays usable.
         """
         with self._keeping_old_fit():
-            given = callback_data(X, y, sample_weight, trials=trials)
-            (trials,) = of_columns(X, trials=trials)
+            given = callback_data(X, y, sample_weight, trials=trials, offset=offset)
+            trials, offset = of_columns(X, trials=trials, offset=offset)
             X, y = self._by_formula(X, y)
-            X, y, sample_weight = binomial_rows(X, y, trials, sample_weight)
-            return self._learn_labels(X, y, sample_weight, given)
+            rows = binomial_rows(X, y, trials, sample_weight, offset)
+            return self._learn_labels(*rows, given=given)
 
     score = score_of_trials
 
-    def _learn_labels(self, X, y, sample_weight, given):
+    def _learn_labels(self, X, y, sample_weight, offset=None, *, given):
         response, codes = self._labels(X, y)
         self.classes_ = response.classes
-        data = read_groups(self, X, codes, sample_weight, response)
-        model = group_model(self, data, response)
+        offset = checked_offset(offset, None, len(codes))
+        data = read_groups(self, X, codes, sample_weight, response, offset)
+        model = group_model(self, data, response, offset is not None)
         return self._learn(model, data.rows, given)
 
     def _labels(self, X, y):
@@ -157,7 +161,7 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimat
         return ClassResponse(classes), codes
 
     @known_parameters(MOVED_LEVEL)
-    def predict_proba(self, X, population=False):
+    def predict_proba(self, X, population=False, offset=None):
         """Posterior predictive probabilities of the classes.
 
         Parameters
@@ -166,16 +170,19 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimat
         population : bool, default=False
             False uses the effects of the row's groups; those that `fit` has not seen
             have the population's spread. True is a new group for every row.
+        offset : array-like of shape (n_samples,) or str, default=None
+            Added to the linear predictor; the name of a column where X is a data frame.
+            None is zero, with a warning after a fit that had some.
 
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
         """
-        rows = self._rows(X, population)
+        rows = self._offset_rows(X, population, offset)
         return self._predictive().model.proba(*rows)
 
     @known_parameters(MOVED_LEVEL)
-    def predict(self, X, population=False):
+    def predict(self, X, population=False, offset=None):
         """Most probable class of every row.
 
         Parameters
@@ -184,15 +191,17 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimat
         population : bool, default=False
             False uses the effects of the row's groups; those that `fit` has not seen
             have the population's spread. True is a new group for every row.
+        offset : array-like of shape (n_samples,) or str, default=None
+            As in `predict_proba`.
 
         Returns
         -------
         ndarray of shape (n_samples,)
         """
-        codes = self.predict_proba(X, population).argmax(axis=1)
+        codes = self.predict_proba(X, population, offset).argmax(axis=1)
         return self.classes_[codes]
 
-    def predict_proba_interval(self, X, level=0.9, population=False):
+    def predict_proba_interval(self, X, level=0.9, population=False, offset=None):
         """Central credible interval of the probability of the second class.
 
         Parameters
@@ -202,6 +211,8 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimat
             Posterior probability inside, in (0, 1).
         population : bool, default=False
             A new group for every row.
+        offset : array-like of shape (n_samples,) or str, default=None
+            As in `predict_proba`.
 
         Returns
         -------
@@ -209,9 +220,10 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimat
             Lower and upper end.
         """
         tails = tails_of(level)
-        return self._predictive().quantiles(self._rows(X, population), tails)
+        rows = self._offset_rows(X, population, offset)
+        return self._predictive().quantiles(rows, tails)
 
-    def log_predictive_density(self, X, y, population=False):
+    def log_predictive_density(self, X, y, population=False, offset=None):
         """Log probability of labels under the posterior predictive distribution.
 
         Parameters
@@ -221,6 +233,8 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimat
             Labels that `fit` has seen.
         population : bool, default=False
             A new group for every row.
+        offset : array-like of shape (n_samples,) or str, default=None
+            As in `predict_proba`.
 
         Returns
         -------
@@ -230,7 +244,7 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimat
         check_is_fitted(self)
         y = checked_labels(self, X, y)
         codes = ranks_of(y, self.classes_)
-        proba = self.predict_proba(X, population)
+        proba = self.predict_proba(X, population, offset)
         return np.log(proba[np.arange(len(y)), codes])
 
     def odds_ratios(self, level=0.9, increment=1.0):

@@ -187,7 +187,7 @@ class BoostedHierarchicalOrdinalRegression(BoostedHierarchicalLogisticRegression
         with self._keeping_old_fit():
             given = callback_data(X, y, sample_weight)
             X, y = self._by_formula(X, y)
-            return self._learn_labels(X, y, sample_weight, given)
+            return self._learn_labels(X, y, sample_weight, given=given)
 
     # There are no successes of trials.
     score = ClassifierMixin.score

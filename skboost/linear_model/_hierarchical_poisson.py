@@ -10,9 +10,7 @@ from skboost.fitting import callback_data
 from skboost.linear_model._count_predictive import warn_where_larger
 from skboost.linear_model._count_regressor import (
     check_dispersed,
-    checked_offset,
     explained_deviance,
-    warn_of_missing_exposure,
 )
 from skboost.linear_model._group_model import group_model
 from skboost.linear_model._group_responses import COUNTS
@@ -24,6 +22,10 @@ from skboost.linear_model._hierarchical import (
 from skboost.linear_model._methods import check_quantiles, checked_numbers, tails_of
 from skboost.linear_model._model import DISPERSION_PRIOR
 from skboost.linear_model._ratios import ratio_table
+from skboost.linear_model._row_keywords import (
+    checked_offset,
+    of_columns,
+)
 from skboost.targets import Poisson
 
 
@@ -220,13 +222,13 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
         with self._keeping_old_fit():
             more = {"offset": offset, "exposure": exposure}
             given = callback_data(X, y, sample_weight, **more)
+            more = of_columns(X, **more)
             X, y = self._by_formula(X, y)
             counts = checked_counts(self, X, y)
-            offsets = checked_offset(offset, exposure, len(counts))
-            kind, exposed = COUNTS[self.likelihood], offsets is not None
-            response = kind(exposed, self.dispersion_prior)
-            data = read_groups(self, X, counts, sample_weight, response, offsets)
-            model = group_model(self, data, response)
+            offset = checked_offset(*more, len(counts))
+            response = COUNTS[self.likelihood](self.dispersion_prior)
+            data = read_groups(self, X, counts, sample_weight, response, offset)
+            model = group_model(self, data, response, offset is not None)
             self._learn(model, data.rows, given)
             if response.noise_name is None:
                 warn_where_larger(*response.pearson(self._draws.model, data))
@@ -349,13 +351,6 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
         rows = self._offset_rows(X, population, offset, exposure)
         return self._predictive().log_density(rows, y)
 
-    def _offset_rows(self, X, population, offset, exposure):
-        """Numeric columns, groups and offsets of new rows."""
-        numbers, codes = self._rows(X, population)
-        offset = checked_offset(offset, exposure, len(numbers))
-        warn_of_missing_exposure(self._model_.response.exposed, offset)
-        return numbers, codes, offset
-
     def score(self, X, y, sample_weight=None, offset=None, exposure=None):
         """D squared, the share of the deviance that the predictive mean explains.
 
@@ -375,7 +370,8 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
         """
         y = checked_counts(self, X, y)
         weight = check_sample_weight(sample_weight, y, dtype=np.float64)
-        offset = checked_offset(offset, exposure, len(y))
+        more = of_columns(X, offset=offset, exposure=exposure)
+        offset = checked_offset(*more, len(y))
         mean = self.predict(X, offset=offset)
         return explained_deviance(y, mean, weight, offset)
 

@@ -1,6 +1,6 @@
 """Bayesian linear regression with a boosted mixture as posterior."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -10,7 +10,6 @@ from skboost.fitting import BoostedEstimator, FromFit, callback_data
 from skboost.linear_model._layout import Layout, feature_names
 from skboost.linear_model._methods import (
     POSITIVE,
-    checked_rows,
     median_of_last,
     prior_scale,
     prior_scale_interval,
@@ -26,6 +25,7 @@ from skboost.linear_model._model import (
 )
 from skboost.linear_model._noise_predictive import NoisePredictive
 from skboost.linear_model._regressor import BayesianRegressor
+from skboost.linear_model._row_keywords import less_offset
 from skboost.linear_model._sources import Numbers, read_batch, read_rows, rows_in_place
 from skboost.linear_model._summary import level_and_spread, root_mean_squares
 from skboost.targets import NOISES, KnownScale, as_noise_prior
@@ -240,7 +240,7 @@ class BoostedBayesianLinearRegression(BayesianRegressor, BoostedEstimator):
         self.orbit = orbit
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, sample_weight=None):
+    def fit(self, X, y=None, sample_weight=None, offset=None):
         """Fit the posterior.
 
         Parameters
@@ -252,6 +252,8 @@ class BoostedBayesianLinearRegression(BayesianRegressor, BoostedEstimator):
             `sklearn.multioutput.MultiOutputRegressor`.
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative; a weight of two is a row that stands twice.
+        offset : array-like of shape (n_samples,), default=None
+            What is known of a response: added to the linear predictor.
 
         Returns
         -------
@@ -268,12 +270,14 @@ class BoostedBayesianLinearRegression(BayesianRegressor, BoostedEstimator):
             Where more than half a nat of KL remains by estimate.
         """
         with self._keeping_old_fit():
+            given = callback_data(X, y, sample_weight, offset=offset)
+            y = less_offset(self, X, y, offset)
             rows = read_rows(self, self._reader(), X, y, sample_weight)
-            model = self._model(rows)
-            return learned(self, model, rows, callback_data(X, y, sample_weight))
+            model = replace(self._model(rows), exposed=offset is not None)
+            return learned(self, model, rows, given)
 
     @fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X, y, sample_weight=None):
+    def partial_fit(self, X, y, sample_weight=None, offset=None):
         """Update the posterior with more data: the posterior so far is the prior.
 
         Scales that follow the data (``"auto"``, and the unit of ``"learn"``) are those
@@ -284,17 +288,21 @@ class BoostedBayesianLinearRegression(BayesianRegressor, BoostedEstimator):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
         sample_weight : array-like of shape (n_samples,), default=None
+        offset : array-like of shape (n_samples,), default=None
+            As in `fit`.
 
         Returns
         -------
         self
         """
         with self._keeping_old_fit():
+            given = callback_data(X, y, sample_weight, offset=offset)
+            y = less_offset(self, X, y, offset)
             rows = read_batch(self, self._reader(), X, y, sample_weight)
-            given = callback_data(X, y, sample_weight)
-            return learned(self, self._model(rows), rows, given, update=True)
+            model = replace(self._model(rows), exposed=offset is not None)
+            return learned(self, model, rows, given, update=True)
 
-    def make_log_joint(self, X, y, sample_weight=None):
+    def make_log_joint(self, X, y, sample_weight=None, offset=None):
         """The fitted model's log joint density on some rows, as a function.
 
         What `fit` approximated, with the scales of the prior that "auto" found; see
@@ -306,6 +314,8 @@ class BoostedBayesianLinearRegression(BayesianRegressor, BoostedEstimator):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
         sample_weight : array-like of shape (n_samples,), default=None
+        offset : array-like of shape (n_samples,), default=None
+            As in `fit`.
 
         Returns
         -------
@@ -314,23 +324,26 @@ class BoostedBayesianLinearRegression(BayesianRegressor, BoostedEstimator):
             nats; ``.gradient`` takes the same and gives (n, dim).
         """
         check_is_fitted(self)
+        y = less_offset(self, X, y, offset)
         rows = self._reader().held(self, X, y, sample_weight, reset=False)
         return self._model_.log_joint(rows)
 
-    def staged_predict(self, X):
+    def staged_predict(self, X, offset=None):
         """Predictive means after every iteration; the last is the final one.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        offset : array-like of shape (n_samples,), default=None
+            As in `predict`.
 
         Yields
         ------
         ndarray of shape (n_samples,)
         """
-        X = checked_rows(self, X)
+        X, offset = self._with_offset(X, offset)
         for mixture in self._fit.stages:
-            yield self._model_.predictive(mixture).latent(X)[0]
+            yield self._model_.predictive(mixture).latent(X)[0] + offset
 
     @property
     def noise_scale_(self):

@@ -25,6 +25,7 @@ from skboost.linear_model._model import (
 )
 from skboost.linear_model._row_keywords import binomial_rows, score_of_trials
 from skboost.linear_model._sources import Labels, read_batch, read_rows, rows_in_place
+from skboost.linear_model._summary import has_offsets
 from skboost.targets import Logistic, Multinomial
 
 
@@ -289,7 +290,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         self.orbit = orbit
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, sample_weight=None, trials=None):
+    def fit(self, X, y=None, sample_weight=None, trials=None, offset=None):
         """Fit the posterior.
 
         Parameters
@@ -303,6 +304,9 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         trials : int or array-like of shape (n_samples,), default=None
             Of binomial counts: how often each row was tried. `y` is then the number of
             successes among them, and the classes are 0 and 1.
+        offset : array-like of shape (n_samples,), default=None
+            Of two classes: what is known of the logit of the second one's probability,
+            such as a prediction by another model.
 
         Returns
         -------
@@ -324,16 +328,19 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
             Where ``objective="relbo"`` proposes what gains nothing, at its bounds.
         """
         with self._keeping_old_fit():
-            given = callback_data(X, y, sample_weight, trials=trials)
+            given = callback_data(X, y, sample_weight, trials=trials, offset=offset)
             reader = Labels(self.n_jobs, self.class_weight)
-            rows = read_rows(self, reader, *binomial_rows(X, y, trials, sample_weight))
+            rows = binomial_rows(X, y, trials, sample_weight, offset)
+            rows = read_rows(self, reader, *rows)
             model = self._model(rows, reader.classes)
             if self.sharpen:
                 model = model.sharpened(rows)
             return learned(self, model, rows, given)
 
     @fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X, y, classes=None, sample_weight=None, trials=None):
+    def partial_fit(
+        self, X, y, classes=None, sample_weight=None, trials=None, offset=None
+    ):
         """Update the posterior with more data: the posterior so far is the prior.
 
         Parameters
@@ -344,7 +351,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
             All labels that will ever come; needed at the first call unless `y` has
             them all.
         sample_weight : array-like of shape (n_samples,), default=None
-        trials : int or array-like of shape (n_samples,), default=None
+        trials, offset : array-like of shape (n_samples,), default=None
             As in `fit`.
 
         Returns
@@ -364,12 +371,13 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         with self._keeping_old_fit():
             before = vars(self).get("classes_")
             reader = Labels(self.n_jobs, self.class_weight, classes, before)
-            given = callback_data(X, y, sample_weight, trials=trials)
-            rows = read_batch(self, reader, *binomial_rows(X, y, trials, sample_weight))
+            given = callback_data(X, y, sample_weight, trials=trials, offset=offset)
+            rows = binomial_rows(X, y, trials, sample_weight, offset)
+            rows = read_batch(self, reader, *rows)
             model = self._model(rows, reader.classes)
             return learned(self, model, rows, given, update=True)
 
-    def make_log_joint(self, X, y, sample_weight=None, trials=None):
+    def make_log_joint(self, X, y, sample_weight=None, trials=None, offset=None):
         """The fitted model's log joint density on some rows, as a function.
 
         What `fit` approximated, for the methods of `posterior_` that ask for a
@@ -383,7 +391,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
         sample_weight : array-like of shape (n_samples,), default=None
-        trials : int or array-like of shape (n_samples,), default=None
+        trials, offset : array-like of shape (n_samples,), default=None
             As in `fit`.
 
         Returns
@@ -408,7 +416,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         check_is_fitted(self)
         model = self._model_
         reader = Labels(self.n_jobs, model.class_weight, classes=model.classes)
-        rows = binomial_rows(X, y, trials, sample_weight)
+        rows = binomial_rows(X, y, trials, sample_weight, offset)
         return model.log_joint(reader.held(self, *rows, reset=False))
 
     staged_predict_proba = staged_predict_proba
@@ -423,6 +431,11 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         several = len(classes) > 2
         outputs = tuple(classes) if several else ()
         layout = Layout(feature_names(self), self.fit_intercept, outputs)
+        exposed = has_offsets(rows)
+        if several and exposed:
+            raise ValueError(
+                f"offset must be None for more than two classes; got {len(classes)}."
+            )
         prior, scale = prior_of_classes(self, rows, layout, len(classes))
         return ClassModel(
             layout=layout,
@@ -432,4 +445,5 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
             temperature=self.temperature,
             classes=classes,
             class_weight=copy(self.class_weight),
+            exposed=exposed,
         )

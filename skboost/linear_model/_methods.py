@@ -77,12 +77,16 @@ def to_onnx(self, dtype="float64", preprocessor=None):
     Raises
     ------
     NotImplementedError
-        For other models: counts, and, of two classes, components that are not
-        Gaussian. `export` writes those.
+        For other models: counts, those fitted with offsets, and, of two classes,
+        components that are not Gaussian. `export` writes those.
     ImportError
         Without onnx.
     """
     plain = _plain_model(self, preprocessor)
+    if getattr(self._model_, "exposed", False):
+        raise NotImplementedError(
+            "to_onnx writes no models that were fitted with offsets; export does."
+        )
     before = affine_map(preprocessor, self.n_features_in_)
     return onnx_model(plain, dtype, before)
 

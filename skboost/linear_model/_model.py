@@ -85,7 +85,8 @@ class LinearModel:
     """Likelihood, priors and layout of a linear model, with all that rows have set.
 
     `level_prior` is that of a last coordinate, the logarithm of a noise scale or of a
-    dispersion, where the likelihood has one. `begun` is the model of the first batch of
+    dispersion, where the likelihood has one; `exposed` says whether rows of the fit had
+    offsets. `begun` is the model of the first batch of
     several, whose prior is that of all of them.
     """
 
@@ -96,6 +97,7 @@ class LinearModel:
     level_prior: object = None
     temperature: float = 1.0
     begun: object = None
+    exposed: bool = False
 
     def joint(self, rows):
         """The log joint density of rows, a target."""
@@ -161,7 +163,9 @@ def learned(estimator, model, rows, data, update=False):
     before = vars(estimator).get("_model_")
     if update and before is not None:
         begun = before.begun or before
-        model = replace(model.renamed(before.layout.features), begun=begun)
+        exposed = model.exposed or before.exposed
+        model = model.renamed(before.layout.features)
+        model = replace(model, begun=begun, exposed=exposed)
         target, start = _updated(estimator, model, rows)
     else:
         target, start = model.joint(rows), None

@@ -76,6 +76,9 @@ class OnlineModel:
     # Of a noise scale that is inferred.
     noise_prior: tuple = ()
 
+    # No rows of a stream have offsets.
+    exposed = False
+
     def begin(self, scale):
         """The prior, as streams that have seen nothing."""
         one = self.stream.begin(self.rule, scale, *self.noise_prior)

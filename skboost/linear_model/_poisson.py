@@ -1,6 +1,6 @@
 """Bayesian Poisson regression with a boosted mixture as posterior."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -15,7 +15,6 @@ from skboost.linear_model._count_predictive import (
 from skboost.linear_model._count_regressor import (
     BayesianCountRegressor,
     check_dispersed,
-    checked_offset,
 )
 from skboost.linear_model._layout import Layout, feature_names
 from skboost.linear_model._methods import (
@@ -32,16 +31,15 @@ from skboost.linear_model._model import (
     learned,
     prior_and_scale,
 )
+from skboost.linear_model._row_keywords import checked_offset
 from skboost.linear_model._sources import Counts, read_batch, read_rows, rows_in_place
-from skboost.linear_model._summary import log_rate, root_mean_squares, summary_of
+from skboost.linear_model._summary import has_offsets, log_rate, root_mean_squares
 from skboost.targets import NegativeBinomial, Poisson, as_dispersion_prior
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CountModel(LinearModel):
-    """A linear model of the logarithm of a rate; `exposed` where rows had exposures."""
-
-    exposed: bool
+    """A linear model of the logarithm of a rate."""
 
     @property
     def dispersed(self):
@@ -375,7 +373,6 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedEstimator)
         layout = Layout(feature_names(self), self.fit_intercept, further=further)
         prior, scale = prior_and_scale(self, rows, layout, level=log_rate(rows))
         dispersion = as_dispersion_prior(self.dispersion_prior)
-        summary = summary_of(rows)
         return CountModel(
             layout=layout,
             likelihood=NegativeBinomial() if dispersed else Poisson(),
@@ -383,14 +380,12 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedEstimator)
             scale=scale,
             level_prior=dispersion if dispersed else None,
             temperature=self.temperature,
-            exposed=not np.isclose(summary.log_exposure, np.log(summary.weight)),
+            exposed=has_offsets(rows),
         )
 
     def _learned(self, rows, given, update=False):
         """The fit of a model of rows, which warns where these do not look like it."""
-        model, before = self._model(rows), vars(self).get("_model_")
-        if update and before is not None:
-            model = replace(model, exposed=model.exposed or before.exposed)
+        model = self._model(rows)
         learned(self, model, rows, given, update)
         if not model.dispersed:
             linear = self._fit.mixture.mean()

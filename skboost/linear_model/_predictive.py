@@ -30,6 +30,14 @@ def plain_rows(X, fit_intercept):
     return with_ones(X) if fit_intercept and sparse.issparse(X) else X
 
 
+def offset_rows(X, fit_intercept, offset):
+    """Rows as plain models with offsets take them: ones, then the offset, come last."""
+    X = with_ones(X) if fit_intercept else X
+    if sparse.issparse(X):
+        return sparse.hstack([X, offset[:, None]], format="csr")
+    return np.column_stack([X, offset])
+
+
 def posterior_draws(mixture):
     """Fixed quasi-random draws of a mixture, (n, dim)."""
     return mixture.sample(N_DRAWS, np.random.default_rng(0))
@@ -77,6 +85,13 @@ class Predictive:
     def gaussian(self):
         """Whether every part has Gaussian linear predictors."""
         return all(isinstance(part, GaussianPart) for part in self.model.parts)
+
+    def with_offset(self):
+        """The same of rows whose last column is added to their linear predictors."""
+        raise ValueError(
+            "offset must be None for more than two classes, and for ordered ones; got "
+            f"one for {len(self.model.classes)} classes."
+        )
 
     def latent(self, X):
         """Mean and standard deviation of the linear predictor, (n,) each."""

@@ -14,6 +14,7 @@ from skboost.linear_model._methods import (
     tails_of,
     to_onnx,
 )
+from skboost.linear_model._row_keywords import offset_or_zero, score_with_offset
 
 
 class BayesianRegressor(RegressorMixin):
@@ -29,7 +30,7 @@ class BayesianRegressor(RegressorMixin):
         """What answers about checked rows."""
         return self._model_.predictive(self._fit.mixture)
 
-    def predict(self, X, return_std=False):
+    def predict(self, X, return_std=False, offset=None):
         """Mean of the posterior predictive distribution.
 
         Student-t noise of at most one degree of freedom has no mean: what is returned
@@ -43,6 +44,9 @@ class BayesianRegressor(RegressorMixin):
             included; inf for Student-t noise of at most two degrees of freedom, and
             where the noise scale is inferred under Student-t components, whose tails
             leave it no second moment (intervals and quantiles are finite there).
+        offset : array-like of shape (n_samples,), default=None
+            Added to the linear predictor; None is zero, with a warning after a fit that
+            had some.
 
         Returns
         -------
@@ -50,11 +54,11 @@ class BayesianRegressor(RegressorMixin):
         std : ndarray of the same shape
             Only where `return_std` is True.
         """
-        X = checked_rows(self, X)
+        X, offset = self._with_offset(X, offset)
         mean, std = self._predictive().model.mean_and_std(X)
-        return (mean, std) if return_std else mean
+        return (mean + offset, std) if return_std else mean + offset
 
-    def predict_interval(self, X, level=0.9):
+    def predict_interval(self, X, level=0.9, offset=None):
         """Central interval of the predictive distribution, noise included.
 
         Parameters
@@ -62,16 +66,17 @@ class BayesianRegressor(RegressorMixin):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         level : float, default=0.9
             Predictive probability inside, in (0, 1).
+        offset : array-like of shape (n_samples,), default=None
+            As in `predict`.
 
         Returns
         -------
         ndarray of shape (n_samples, 2)
             Lower and upper end.
         """
-        X = checked_rows(self, X)
-        return self._predictive().quantiles(X, tails_of(level))
+        return self.predict_quantiles(X, tails_of(level), offset)
 
-    def predict_quantiles(self, X, quantiles=(0.05, 0.5, 0.95)):
+    def predict_quantiles(self, X, quantiles=(0.05, 0.5, 0.95), offset=None):
         """Quantiles of the predictive distribution, noise included.
 
         Parameters
@@ -80,15 +85,18 @@ class BayesianRegressor(RegressorMixin):
         quantiles : float or array-like of shape (n_quantiles,), \
                 default=(0.05, 0.5, 0.95)
             In (0, 1).
+        offset : array-like of shape (n_samples,), default=None
+            As in `predict`.
 
         Returns
         -------
         ndarray of shape (n_samples, n_quantiles)
         """
-        X = checked_rows(self, X)
-        return self._predictive().quantiles(X, check_quantiles(quantiles))
+        p = check_quantiles(quantiles)
+        X, offset = self._with_offset(X, offset)
+        return self._predictive().quantiles(X, p) + offset[:, None]
 
-    def log_predictive_density(self, X, y):
+    def log_predictive_density(self, X, y, offset=None):
         """Log density of the predictive distribution at the responses.
 
         A proper score: larger is better, and only the truth has the largest mean.
@@ -97,6 +105,8 @@ class BayesianRegressor(RegressorMixin):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
+        offset : array-like of shape (n_samples,), default=None
+            As in `predict`.
 
         Returns
         -------
@@ -104,7 +114,15 @@ class BayesianRegressor(RegressorMixin):
             Nats.
         """
         X, y = checked_pairs(self, X, y)
-        return self._predictive().log_density(X, y)
+        offset = offset_or_zero(self._model_.exposed, offset, len(y))
+        return self._predictive().log_density(X, y - offset)
+
+    score = score_with_offset
+
+    def _with_offset(self, X, offset):
+        """Checked rows, and their offsets."""
+        X = checked_rows(self, X)
+        return X, offset_or_zero(self._model_.exposed, offset, X.shape[0])
 
     def sample_posterior(self, n=1, random_state=None):
         """Draws of coefficients, intercept and noise scale.

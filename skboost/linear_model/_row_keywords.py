@@ -1,21 +1,24 @@
-"""What rows come with beside X and y: trials of counts, and columns by name."""
+"""What rows come with beside X and y: trials of counts, offsets, columns by name."""
 
 import numpy as np
-from sklearn.metrics import accuracy_score
+from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import check_consistent_length, column_or_1d
 
 from skboost._row_blocks import RowBlocks
 from skboost._sklearn import check_sample_weight, num_samples, rows_of
+from skboost.fitting import warn_where_called
+from skboost.linear_model._methods import checked_numbers
+from skboost.targets import validate_offset, with_exposure
 
 
-def binomial_rows(X, y, trials, sample_weight=None):
-    """Rows, labels and weights of successes and failures, of counted trials.
+def binomial_rows(X, y, trials, sample_weight=None, offset=None):
+    """Rows, labels, weights and offsets of successes and failures in counted trials.
 
     Every row stands twice: with label 1 and the number of successes as its weight, and
     with label 0 and that of failures. Without `trials` all is as it came.
     """
     if trials is None:
-        return X, y, sample_weight
+        return X, y, sample_weight, offset
     if isinstance(X, RowBlocks) or hasattr(X, "dask") or y is None:
         raise ValueError(
             "trials needs X as an array or a data frame, and y, the number of "
@@ -37,7 +40,9 @@ def binomial_rows(X, y, trials, sample_weight=None):
     both = np.tile(np.arange(len(trials)), 2)
     counted = np.concatenate([trials - successes, successes])
     labels = np.repeat([0, 1], len(trials))
-    return rows_of(X, both), labels, weight[both] * counted
+    if offset is not None:
+        offset = validate_offset(offset, len(trials))[both]
+    return rows_of(X, both), labels, weight[both] * counted, offset
 
 
 def _whole(name, values):
@@ -55,7 +60,7 @@ def _whole(name, values):
     return whole
 
 
-def score_of_trials(self, X, y, sample_weight=None, trials=None):
+def score_of_trials(self, X, y, sample_weight=None, trials=None, offset=None):
     """Accuracy: the share of rows, or of trials, whose class is the predicted one.
 
     Parameters
@@ -65,15 +70,17 @@ def score_of_trials(self, X, y, sample_weight=None, trials=None):
         Labels, or the number of successes among `trials`.
     sample_weight : array-like of shape (n_samples,), default=None
     trials : int, array-like of shape (n_samples,) or str, default=None
+    offset : array-like of shape (n_samples,), default=None
         As in `fit`.
 
     Returns
     -------
     float
     """
-    (trials,) = of_columns(X, trials=trials)
-    X, y, sample_weight = binomial_rows(X, y, trials, sample_weight)
-    return accuracy_score(y, self.predict(X), sample_weight=sample_weight)
+    trials, offset = of_columns(X, trials=trials, offset=offset)
+    X, y, sample_weight, offset = binomial_rows(X, y, trials, sample_weight, offset)
+    predicted = self.predict(X, offset=offset)
+    return accuracy_score(y, predicted, sample_weight=sample_weight)
 
 
 def of_columns(X, **keywords):
@@ -90,3 +97,72 @@ def _column(X, name, value):
             f"frame; got {value!r}, which is none."
         )
     return np.asarray(X[value])
+
+
+# --- offsets: what is added to linear predictors
+
+
+def checked_offset(offset, exposure, n_rows):
+    """Offset and logarithm of the exposure together; None where there is none."""
+    offset = None if offset is None else validate_offset(offset, n_rows)
+    return with_exposure(offset, exposure, n_rows)
+
+
+def less_offset(estimator, X, y, offset):
+    """Responses less the offsets of their rows, as they come without any."""
+    if offset is None:
+        return y
+    if isinstance(X, RowBlocks):
+        raise ValueError(
+            "offset must be None where X is RowBlocks: yield responses less their "
+            "offsets."
+        )
+    if hasattr(X, "dask"):
+        return y - offset
+    y = checked_numbers(estimator, X, y)
+    return y - validate_offset(offset, len(y))
+
+
+def offset_or_zero(exposed, offset, n_rows):
+    """Offsets of new rows, zeros without any; warns after a fit that had some."""
+    warn_of_missing_offset(exposed, offset)
+    return np.zeros(n_rows) if offset is None else validate_offset(offset, n_rows)
+
+
+def warn_of_missing_offset(exposed, offset, counts=False):
+    """Say that rows without an offset are asked of a fit that had some."""
+    if offset is None and exposed:
+        told, zero, name = _COUNTS if counts else _OTHERS
+        warn_where_called(
+            f"The fit was told {told}; these have none, and are taken to have {zero}. "
+            f"Pass {name}; in pipelines and searches, by "
+            f"set_score_request({name.split('=')[0]}=True). cross_val_predict passes "
+            "none on" + (": multiply its means by the exposures." if counts else "."),
+            UserWarning,
+        )
+
+
+_COUNTS = (
+    "the exposure of its counts", "an exposure of one each", "exposure= or offset="
+)  # fmt: skip
+_OTHERS = "the offset of its rows", "an offset of zero", "offset="
+
+
+def score_with_offset(self, X, y, sample_weight=None, offset=None):
+    """R squared of the predictive means.
+
+    Parameters
+    ----------
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+    y : array-like of shape (n_samples,)
+    sample_weight : array-like of shape (n_samples,), default=None
+    offset : array-like of shape (n_samples,), default=None
+        As in `predict`.
+
+    Returns
+    -------
+    float
+        At most 1; see `sklearn.metrics.r2_score`.
+    """
+    mean = self.predict(X, offset=offset)
+    return r2_score(y, mean, sample_weight=sample_weight)

@@ -70,7 +70,7 @@ class Labels(Responses):
         weight = row_weights(X, sample_weight)
         if self.class_weight is not None:
             weight = weight * self._class_weights(codes, weight)[codes]
-        return Table.canonical(X, codes, weight, n_jobs=self.n_jobs)
+        return canonical(X, codes, weight, offset, self.n_jobs)
 
     def checked(self, y, n_rows):
         """Labels of a block, (n_rows,)."""
@@ -154,12 +154,18 @@ class Counts(Numbers):
 
     def _table(self, X, y, sample_weight, offset):
         y = self.checked(y, X.shape[0])
-        offset = np.zeros(len(y)) if offset is None else validate_offset(offset, len(y))
-        weight = row_weights(X, sample_weight)
-        rows = Table.canonical(X, np.column_stack([y, offset]), weight, self.n_jobs)
-        rows.y, offset = rows.y.T
-        rows.offset = offset if offset.any() else None
-        return rows
+        return canonical(X, y, row_weights(X, sample_weight), offset, self.n_jobs)
+
+
+def canonical(X, y, weight, offset, n_jobs):
+    """A `Table` in canonical form, of rows with offsets or None."""
+    offset = None if offset is None else validate_offset(offset, len(y))
+    if offset is None or not offset.any():
+        return Table.canonical(X, y, weight, n_jobs)
+    rows = Table.canonical(X, np.column_stack([y, offset]), weight, n_jobs)
+    codes, rows.offset = rows.y.T
+    rows.y = codes.astype(y.dtype)
+    return rows
 
 
 # --- rows of a fit, and of one batch more

@@ -163,6 +163,12 @@ def root_mean_squares(rows, fit_intercept):
     return np.append(size, 1.0) if fit_intercept else size
 
 
+def has_offsets(rows):
+    """Whether rows have offsets, wherever they are."""
+    summary = summary_of(rows)
+    return not np.isclose(summary.log_exposure, np.log(summary.weight))
+
+
 def log_rate(rows):
     """Logarithm of the counts over the exposures, with half a count more."""
     summary = summary_of(rows)

@@ -123,13 +123,15 @@ def signed_rows(target, family):
         weight = target.temperature * weight[counts]
         return ClassRows(X[counts], y[counts].astype(int), weight, nodes)
     if isinstance(target.likelihood, Poisson):
-        return CountRows(X, target.temperature * weight, y, offset, family.low_rank)
-    X = X * np.where(y > 0, 1.0, -1.0)[:, None]
+        weight = target.temperature * weight
+        return CountRows(X, weight, y, family.low_rank, offset=offset)
+    sign = np.where(y > 0, 1.0, -1.0)
+    X, offset = X * sign[:, None], offset * sign
     prior = target.prior if target.scale_prior is None else target.prior.coef
     mixture, weight = _MIXTURES[type(prior)], target.temperature * weight
     if mixture is not None:
-        return MixedRows(X, weight, mixture(prior), family.low_rank)
-    return (WideRows if family.low_rank else SignedRows)(X, weight)
+        return MixedRows(X, weight, mixture(prior), family.low_rank, offset=offset)
+    return (WideRows if family.low_rank else SignedRows)(X, weight, offset=offset)
 
 
 def _arrays(table):

@@ -80,10 +80,11 @@ class GroupedModel:
     coef: object
     noise: object = None
 
-    def split(self, X):
-        """Numeric columns of rows and their groups, a list by factor."""
+    def split(self, X, offset=None):
+        """Numeric columns of rows, their groups by factor, and their offsets."""
         numbers, X = checked_rows(X, self.n_features, self.numbers), np.asarray(X)
-        return numbers, [f.codes([X[:, c] for c in f.columns]) for f in self.factors]
+        codes = [f.codes([X[:, c] for c in f.columns]) for f in self.factors]
+        return numbers, codes, checked_offset(offset, len(numbers))
 
     def predictors(self, numbers, codes, offset=None):
         """Blocks of rows with their linear predictors, (n, n_draws)."""
@@ -105,16 +106,16 @@ class GroupedRegressor(GroupedModel):
 
     noise_std: float = 1.0
 
-    def predict(self, X, return_std=False):
+    def predict(self, X, return_std=False, offset=None):
         """Predictive mean, and its standard deviation with the noise."""
-        mean, std = self.mean_and_std(*self.split(X))
+        mean, std = self.mean_and_std(*self.split(X, offset))
         return (mean, std) if return_std else mean
 
-    def mean_and_std(self, numbers, codes):
+    def mean_and_std(self, numbers, codes, offset=None):
         """Both for rows that were split."""
         out = np.empty((2, len(numbers)))
         square = self.noise_std**2 * (self.noise**2).mean()
-        for rows, eta in self.predictors(numbers, codes):
+        for rows, eta in self.predictors(numbers, codes, offset):
             out[:, rows] = eta.mean(axis=1), np.sqrt(eta.var(axis=1) + square)
         return out[0], out[1]
 
@@ -125,20 +126,20 @@ class GroupedClassifier(GroupedModel):
 
     classes: object = None
 
-    def predict_proba(self, X):
+    def predict_proba(self, X, offset=None):
         """Probabilities of both classes, (n_samples, 2)."""
-        return self.proba(*self.split(X))
+        return self.proba(*self.split(X, offset))
 
-    def proba(self, numbers, codes):
+    def proba(self, numbers, codes, offset=None):
         """The same for rows that were split."""
         positive = np.empty(len(numbers))
-        for rows, eta in self.predictors(numbers, codes):
+        for rows, eta in self.predictors(numbers, codes, offset):
             positive[rows] = sigmoid(eta).mean(axis=1)
         return np.column_stack([1.0 - positive, positive])
 
-    def predict(self, X):
+    def predict(self, X, offset=None):
         """More probable class of every row."""
-        return self.classes[self.predict_proba(X).argmax(axis=1)]
+        return self.classes[self.predict_proba(X, offset).argmax(axis=1)]
 
 
 @dataclass
@@ -154,10 +155,10 @@ class GroupedOrdinal(GroupedClassifier):
             gaps[:, 1:] = np.reshape(self.noise, (len(gaps), -1))
         return gaps.cumsum(axis=1)
 
-    def proba(self, numbers, codes):
+    def proba(self, numbers, codes, offset=None):
         """Probabilities of all classes for rows that were split."""
         out = np.empty((len(numbers), len(self.classes)))
-        for rows, eta in self.predictors(numbers, codes):
+        for rows, eta in self.predictors(numbers, codes, offset):
             out[rows] = self.drawn(eta).mean(axis=1)
         return out
 
@@ -174,9 +175,7 @@ class GroupedCounts(GroupedModel):
 
     def predict(self, X, offset=None, return_std=False):
         """Predictive mean, and the standard deviation of the count."""
-        numbers, codes = self.split(X)
-        offset = checked_offset(offset, len(numbers))
-        mean, std = self.mean_and_std(numbers, codes, offset)
+        mean, std = self.mean_and_std(*self.split(X, offset))
         return (mean, std) if return_std else mean
 
     def mean_and_std(self, numbers, codes, offset=None):

@@ -4,7 +4,7 @@ Whatever stands here or is imported here from the package has to run without it:
 and the standard library are all there is.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -56,6 +56,15 @@ class GaussianPart:
     variance: object = None
     factor: object = None
 
+    def with_offset(self):
+        """The same of rows with one more column, whose coefficient is known: one."""
+        variance, factor = self.variance, self.factor
+        return GaussianPart(
+            np.append(self.mean, 1.0),
+            None if variance is None else np.append(variance, 0.0),
+            None if factor is None else np.vstack([factor, np.zeros(factor.shape[1])]),
+        )
+
     def moments(self, X):
         return linear_moments(X, self.mean, self.variance, self.factor)
 
@@ -71,6 +80,10 @@ class StudentTPart:
     df: float
     nodes: object
     shares: object
+
+    def with_offset(self):
+        gaussian = self.gaussian.with_offset()
+        return StudentTPart(gaussian, self.df, self.nodes, self.shares)
 
     def moments(self, X):
         """Mean and standard deviation, NaN and inf where there are none."""
@@ -91,6 +104,9 @@ class LaplacePart:
     mean: object
     scale: object
 
+    def with_offset(self):
+        return LaplacePart(np.append(self.mean, 1.0), np.append(self.scale, 0.0))
+
     def moments(self, X):
         return linear_moments(X, self.mean, 2.0 * self.scale**2, None)
 
@@ -105,6 +121,10 @@ class DrawsPart:
     draws: object
     mean: object = None
     variance: object = None
+
+    def with_offset(self):
+        draws = np.column_stack([self.draws, np.ones(len(self.draws))])
+        return DrawsPart(draws, np.append(self.mean, 1.0), np.append(self.variance, 0))
 
     def moments(self, X):
         return linear_moments(X, self.mean, self.variance, None)
@@ -231,6 +251,27 @@ class BinaryClassifier(Mixed, Classifier):
     weights: object
     parts: tuple
 
+    def with_offset(self):
+        """The same of rows whose last column is added to their linear predictors.
+
+        Ones of an intercept come before it, and `blocks` adds none.
+        """
+        parts = tuple(part.with_offset() for part in self.parts)
+        return replace(self, parts=parts)
+
+    def predict_proba(self, X, offset=None):
+        """Probabilities of both classes; offsets are added to linear predictors."""
+        X = self.checked(X)
+        if offset is None:
+            return self.proba(X)
+        ones = np.ones((len(X), int(self.fit_intercept)))
+        X = np.column_stack([X, ones, checked_offset(offset, len(X))])
+        return self.with_offset().proba(X)
+
+    def predict(self, X, offset=None):
+        """More probable class of every row."""
+        return self.classes[self.predict_proba(X, offset).argmax(axis=1)]
+
     def _all(self, X):
         columns = np.column_stack([part.positive(X) for part in self.parts])
         positive = columns @ self.weights
@@ -333,9 +374,10 @@ class LinearRegressor(Mixed, Model):
     noise_variance: float
     spread_factor: float = 1.0
 
-    def predict(self, X, return_std=False):
+    def predict(self, X, return_std=False, offset=None):
         """Predictive mean, and its standard deviation with the noise."""
         mean, std = self.mean_and_std(self.checked(X))
+        mean = mean + checked_offset(offset, len(mean))
         return (mean, std) if return_std else mean
 
     def mean_and_std(self, X):

@@ -1,16 +1,24 @@
 """Keywords of rows: trials of binomial counts, offsets of linear predictors."""
 
+import runpy
+
 import numpy as np
 import pandas as pd
 import pytest
 import sklearn
 from numpy.testing import assert_allclose
+from scipy import sparse
+from scipy.special import expit
 from sklearn.base import clone
 from sklearn.model_selection import KFold, cross_validate
 
 from skboost import (
+    BoostedBayesianLinearRegression,
     BoostedBayesianLogisticRegression,
+    BoostedBayesianOrdinalRegression,
+    BoostedHierarchicalLinearRegression,
     BoostedHierarchicalLogisticRegression,
+    RowBlocks,
 )
 
 RNG = np.random.default_rng(0)
@@ -117,3 +125,172 @@ def test_trials_are_a_column_of_a_formula():
     assert model.score(frame, Y, trials="n") == model.score(frame, Y, trials=TRIALS)
     with pytest.raises(ValueError, match="trials must be .* got 'm', which is none"):
         model.fit(frame, trials="m")
+
+
+# --- offsets
+
+OFFSET = 2.0 * RNG.normal(size=24)
+CODES = (X[:, 0] + OFFSET + RNG.logistic(size=24) > 0).astype(int)
+RESPONSES = X[:, 0] + OFFSET + 0.1 * RNG.normal(size=24)
+NO_INTERVALS = {"max_iter": 1, "random_state": 0}
+
+
+def averaged(model, offset):
+    """Probabilities by draws of the posterior."""
+    coef, intercept = model.sample_posterior(20_000, random_state=0)
+    eta = coef @ X.T + np.reshape(intercept, (-1, 1)) + offset
+    return expit(eta).mean(axis=0)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {},
+        {"prior_scale": 1.0, "fit_intercept": False},
+        {"prior": "laplace"},
+        {"prior_scale": 1.0, "family": "student_t", "max_iter": 1, "orbit": None},
+        {"prior_scale": 1.0, "family": "laplace", "max_iter": 1, "orbit": None},
+    ],
+    ids=["learned scale", "no intercept", "laplace prior", "student_t", "laplace"],
+)
+def test_offsets_of_two_classes(parameters):
+    model = flat().set_params(**parameters).fit(X, CODES, offset=OFFSET)
+    proba = model.predict_proba(X, OFFSET)
+    assert_allclose(proba[:, 1], averaged(model, OFFSET), atol=0.02)
+    assert_allclose(np.exp(model.predict_log_proba(X, offset=OFFSET)), proba, 1e-6)
+    shift = model.predict_latent(X, OFFSET)[0] - model.predict_latent(X, 0 * OFFSET)[0]
+    assert_allclose(shift, OFFSET)
+    low, high = model.predict_proba_interval(X, offset=OFFSET).T
+    assert np.all((low < proba[:, 1]) & (proba[:, 1] < high))
+    assert model.score(X, CODES, offset=OFFSET) > 0.7
+    rows = sparse.csr_array(X)
+    assert_allclose(model.predict_proba(rows, offset=OFFSET), proba)
+
+
+def test_an_offset_is_in_the_evidence_and_the_fit():
+    # Expectation propagation and the bound of the generic density agree.
+    model = flat().fit(X, CODES, offset=OFFSET)
+    assert model.remaining_kl_ < 0.1
+    joint = model.make_log_joint(X, CODES, offset=OFFSET)
+    theta = model.posterior_.sample(3, 0)
+    eta = theta[:, :2] @ X.T + theta[:, 2:]
+    moved = model.make_log_joint(X, CODES)
+    gain = (CODES * OFFSET - np.logaddexp(0, eta + OFFSET) + np.logaddexp(0, eta)).sum(
+        1
+    )
+    assert_allclose(joint(theta) - moved(theta), gain)
+
+
+def test_a_constant_offset_moves_the_intercept():
+    settings = {"prior_scale": 1.0, "intercept_scale": 1e4}
+    plain = flat().set_params(**settings).fit(X, CODES)
+    model = flat().set_params(**settings).fit(X, CODES, offset=np.full(24, 2.0))
+    assert_allclose(model.coef_, plain.coef_, atol=0.02)
+    assert_allclose(model.intercept_ + 2.0, plain.intercept_, atol=0.02)
+
+
+def test_sharpening_counts_offsets():
+    settings = {"prior_scale": 1.0, "intercept_scale": 1e4, "sharpen": True}
+    plain = flat().set_params(**settings).fit(X, CODES)
+    model = flat().set_params(**settings).fit(X, CODES, offset=np.full(24, 2.0))
+    assert_allclose(model.sharpening_, plain.sharpening_, rtol=0.02)
+
+
+def test_trials_with_offsets():
+    model = flat().fit(X, Y, trials=TRIALS, offset=OFFSET)
+    each = flat().fit(X[EACH], LABELS, offset=OFFSET[EACH])
+    assert_allclose(model.coef_, each.coef_, rtol=1e-6)
+    score = model.score(X, Y, trials=TRIALS, offset=OFFSET)
+    assert score == pytest.approx(model.score(X[EACH], LABELS, offset=OFFSET[EACH]))
+
+
+def test_offsets_of_linear_regressions_are_taken_from_the_responses():
+    model = BoostedBayesianLinearRegression(**NO_INTERVALS)
+    plain = clone(model).fit(X, RESPONSES - OFFSET)
+    model.fit(X, RESPONSES, offset=OFFSET)
+    assert model.elbo_ == plain.elbo_
+    assert_allclose(model.predict(X, offset=OFFSET), plain.predict(X) + OFFSET)
+    ends = model.predict_interval(X, offset=OFFSET) - plain.predict_interval(X)
+    assert_allclose(ends, np.column_stack([OFFSET, OFFSET]))
+    given = (X, RESPONSES), {"offset": OFFSET}
+    density = plain.log_predictive_density(X, RESPONSES - OFFSET)
+    assert_allclose(model.log_predictive_density(*given[0], **given[1]), density)
+    assert model.score(*given[0], **given[1]) > 0.9
+    theta = model.posterior_.sample(3, 0)
+    joint = plain.make_log_joint(X, RESPONSES - OFFSET)(theta)
+    assert_allclose(model.make_log_joint(*given[0], **given[1])(theta), joint)
+    staged = list(model.staged_predict(X, offset=OFFSET))
+    assert_allclose(staged[-1], model.predict(X, offset=OFFSET))
+
+
+def test_offsets_with_groups():
+    frame = pd.DataFrame({"dose": X[:, 0], "litter": np.arange(24) % 4})
+    numbers = BoostedHierarchicalLinearRegression(groups=["litter"], **NO_INTERVALS)
+    plain = clone(numbers).fit(frame, RESPONSES - OFFSET)
+    numbers.fit(frame, RESPONSES, offset=OFFSET)
+    expected = plain.predict(frame) + OFFSET
+    assert_allclose(numbers.predict(frame, offset=OFFSET), expected)
+    assert numbers.score(frame, RESPONSES, offset=OFFSET) > 0.9
+    frame["known"], frame["y"] = OFFSET, CODES
+    classes = BoostedHierarchicalLogisticRegression.from_formula(
+        "y ~ dose + (1 | litter)", frame, offset="known", **NO_INTERVALS
+    )
+    proba = classes.predict_proba(frame, offset="known")
+    assert_allclose(classes.predict_proba(frame, offset=OFFSET), proba)
+    assert classes.score(frame, CODES, offset="known") > 0.7
+    low, high = classes.predict_proba_interval(frame, offset=OFFSET).T
+    assert np.all((low < proba[:, 1]) & (proba[:, 1] < high))
+    with pytest.warns(UserWarning, match="told the offset of its rows"):
+        classes.predict(frame)
+
+
+def test_predictions_warn_where_an_offset_is_missing():
+    batches = flat().set_params(prior_scale=1.0, max_iter=1)
+    batches.partial_fit(X[:12], CODES[:12], offset=OFFSET[:12])
+    batches.partial_fit(X[12:], CODES[12:])
+    numbers = BoostedBayesianLinearRegression(**NO_INTERVALS)
+    numbers.fit(X, RESPONSES, offset=OFFSET)
+    for model in (batches, numbers):
+        with pytest.warns(UserWarning, match="told the offset of its rows"):
+            model.predict(X)
+        with pytest.raises(NotImplementedError, match="fitted with offsets"):
+            model.to_onnx()
+
+
+def test_offsets_that_are_refused():
+    three = np.arange(24) % 3
+    with pytest.raises(ValueError, match="offset must be None for more than two"):
+        flat().fit(X, three, offset=OFFSET)
+    for model in (flat(), BoostedBayesianOrdinalRegression(random_state=0)):
+        model.set_params(prior_scale=1.0, max_iter=1).fit(X, three)
+        with pytest.raises(ValueError, match="offset must be None for more than two"):
+            model.predict_proba(X, offset=OFFSET)
+    with pytest.raises(ValueError, match="offset must be finite; got nan in row 0"):
+        flat().fit(X, CODES, offset=np.full(24, np.nan))
+    blocks = RowBlocks(lambda: [(X, RESPONSES)])
+    with pytest.raises(ValueError, match="yield responses less their offsets"):
+        BoostedBayesianLinearRegression().fit(blocks, offset=OFFSET)
+
+
+def test_offsets_come_within_blocks():
+    model = flat().set_params(prior_scale=1.0, max_iter=1)
+    expected = clone(model).fit(X, CODES, offset=OFFSET).coef_
+    rows = RowBlocks(lambda: [(X, CODES, np.ones(24), OFFSET)])
+    assert_allclose(model.fit(rows).coef_, expected, atol=0.05)
+    with pytest.warns(UserWarning, match="told the offset of its rows"):
+        model.predict(X)
+
+
+def test_exported_models_take_offsets(tmp_path):
+    frame = np.column_stack([X[:, 0], np.arange(24) % 4])
+    grouped = BoostedHierarchicalLogisticRegression(groups=[1], **NO_INTERVALS)
+    numbers = BoostedBayesianLinearRegression(**NO_INTERVALS)
+    cases = (flat().set_params(max_iter=1), X, CODES), (grouped, frame, CODES)
+    for k, (model, rows, y) in enumerate((*cases, (numbers, X, RESPONSES))):
+        model.fit(rows, y, offset=OFFSET).export(tmp_path / f"plain_{k}.py")
+        module = runpy.run_path(str(tmp_path / f"plain_{k}.py"))
+        expected = model.predict(rows, offset=OFFSET)
+        assert_allclose(module["predict"](rows, offset=OFFSET), expected)
+        if k < 2:
+            proba = module["predict_proba"](rows, offset=OFFSET)
+            assert_allclose(proba, model.predict_proba(rows, offset=OFFSET))
