@@ -18,6 +18,9 @@ from skboost.targets import validate_offset
 class Responses(RowReader):
     """Rows with responses; subclasses say which, by ``checked`` and ``held``."""
 
+    # Whether likelihoods add offsets to linear predictors.
+    adds_offsets = True
+
     def look(self, index, X, y, weight=None, offset=None):
         """The `Summary` of a block of rows, after its check."""
         kinds = [np.float64, np.float32]
@@ -27,6 +30,11 @@ class Responses(RowReader):
             raise ValueError(
                 "Blocks must have as many responses as rows; got "
                 f"{'none' if y is None else len(y)} for {n_rows} rows in block {index}."
+            )
+        if offset is not None and not self.adds_offsets:
+            raise ValueError(
+                "Blocks must have no offsets for a linear regression: yield responses "
+                "less their offsets."
             )
         y = self.checked(np.asarray(y), n_rows)
         weight = checked_weights(weight, n_rows)
@@ -126,6 +134,8 @@ class Numbers(Responses):
 
     likelihood: object = None
 
+    adds_offsets = False
+
     def held(self, estimator, X, y, sample_weight=None, offset=None, reset=True):
         """A `Table` of rows in memory."""
         X, y = validate_data(
@@ -151,6 +161,8 @@ class Numbers(Responses):
 @dataclass
 class Counts(Numbers):
     """Responses that are counts, of rows with offsets."""
+
+    adds_offsets = True
 
     def _table(self, X, y, sample_weight, offset):
         y = self.checked(y, X.shape[0])

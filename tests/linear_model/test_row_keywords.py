@@ -267,9 +267,12 @@ def test_offsets_that_are_refused():
             model.predict_proba(X, offset=OFFSET)
     with pytest.raises(ValueError, match="offset must be finite; got nan in row 0"):
         flat().fit(X, CODES, offset=np.full(24, np.nan))
-    blocks = RowBlocks(lambda: [(X, RESPONSES)])
-    with pytest.raises(ValueError, match="yield responses less their offsets"):
-        BoostedBayesianLinearRegression().fit(blocks, offset=OFFSET)
+    for offset, blocks in (
+        (OFFSET, RowBlocks(lambda: [(X, RESPONSES)])),
+        (None, RowBlocks(lambda: [(X, RESPONSES, np.ones(24), OFFSET)])),
+    ):
+        with pytest.raises(ValueError, match="yield responses less their offsets"):
+            BoostedBayesianLinearRegression().fit(blocks, offset=offset)
 
 
 def test_offsets_come_within_blocks():
