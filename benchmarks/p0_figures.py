@@ -87,7 +87,10 @@ def logistic(data, fit_intercept):
 
     def run(**settings):
         model = BoostedBayesianLogisticRegression(
-            family="laplace", fit_intercept=fit_intercept, **settings
+            family="laplace",
+            fit_intercept=fit_intercept,
+            prior_scale=1.0,
+            **settings,
         )
         return model.fit(*data[:2]).history_
 

@@ -111,6 +111,8 @@ def one(metrics, data, fit_intercept, base, seed, **options):
     model = BoostedBayesianLogisticRegression(
         family=BASES[base],
         fit_intercept=fit_intercept,
+        # The paper's prior; by default its scale is learned.
+        prior_scale=1.0,
         random_state=seed,
         **AS_IN_THE_PAPER,
         **options,
