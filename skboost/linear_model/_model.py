@@ -40,7 +40,7 @@ from skboost.targets import (
 
 LINEAR_MODEL_CONSTRAINTS = {
     **BOOSTING_CONSTRAINTS,
-    # The horseshoe is for classes, where it was measured.
+    # The horseshoe is for numbers and two classes, where it was measured.
     "prior": [
         StrOptions(set(PRIORS) - {"horseshoe"}),
         InstanceOf(Prior, "skboost.priors"),

@@ -368,3 +368,16 @@ def test_bad_values_are_refused_by_name():
 @pytest.mark.parametrize("model", MODELS)
 def test_conventions_of_scikit_learn(model):
     check_estimator(model(prior_scale="learn"))
+
+
+def test_few_large_coefficients_of_numbers_are_found_under_a_horseshoe():
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((230, 16))
+    y = rows[:, :2] @ [2.0, -2.0] + rng.standard_normal(230)
+    errors = []
+    for prior in ("normal", "horseshoe"):
+        model = BoostedBayesianLinearRegression(prior=prior, orbit=None, random_state=0)
+        mean = model.fit(rows[:30], y[:30]).predict(rows[30:])
+        errors.append(np.sqrt(np.mean((mean - y[30:]) ** 2)))
+    # The noise alone is 1.
+    assert errors[1] < errors[0] - 0.1 and errors[1] < 1.2
