@@ -58,6 +58,11 @@ RUNS = (
                       "--bases", "laplace"), 10, ("p0_ds1",)),
     Run("p1_solver", ("--replicates", "20"), 60),
     Run("p1_faces", (), 15),
+    Run("p0_tables", ("--sets", "eicu", "--rows", "10000", "--generated", "2",
+                      "--replicates", "6", "--iterations", "29", "--bases", "laplace",
+                      "--methods", "predefined", "--intercepts", "with",
+                      "--objectives", "decaying", "--name", "p1_table_2_intercept"),
+        15),
     *(Run("p0_solver", arguments, 20, (name,))
       for arguments, name in (
           ((), "p0_solver_ds1"),
