@@ -10,8 +10,8 @@ from functools import partial
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils.validation import validate_data
 
+from skboost._columns import validate_data
 from skboost._parallel import SharedWithWorkers, chunked_map, row_blocks
 from skboost._rows import MAX_BYTES, canonical_rows
 

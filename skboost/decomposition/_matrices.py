@@ -6,8 +6,8 @@ from numbers import Integral, Real
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils.validation import validate_data
 
+from skboost._columns import validate_data
 from skboost._entries import Entries
 from skboost._sklearn import Interval, StrOptions
 

@@ -4,8 +4,9 @@ from numbers import Integral
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, check_non_negative, validate_data
+from sklearn.utils.validation import check_is_fitted, check_non_negative
 
+from skboost._columns import validate_data
 from skboost._random import generator, root_seed
 
 

@@ -10,10 +10,13 @@ from skboost.targets import LKJPrior
 
 
 class Columns(NamedTuple):
-    """Names of all columns of X, positions of numbers, and by the name of a factor its
-    columns, the positions among `numbers` that have slopes, whether it has intercepts,
-    and the prior of its correlations, None without any. `fixed` are the positions among
-    `numbers` of columns with a coefficient.
+    """Names of all columns of X, numbers that are made of them, and by the name of a
+    factor its columns, the positions among `numbers` that have slopes, whether it has
+    intercepts, and the prior of its correlations, None without any.
+
+    Of a column of numbers ``numbers`` holds its position and None; of one of categories
+    its position and every label but the first of `labels`, whose number is 1 where the
+    label stands. `fixed` are the positions among `numbers` with a coefficient.
     """
 
     names: tuple
@@ -23,15 +26,21 @@ class Columns(NamedTuple):
     intercepts: dict
     correlated: dict
     fixed: tuple
+    labels: dict
 
     @property
     def features(self):
         """Names of the columns with a coefficient."""
-        return tuple(self.names[self.numbers[k]] for k in self.fixed)
+        return tuple(self.name_of(*self.numbers[k]) for k in self.fixed)
+
+    def name_of(self, position, label=None):
+        """Of a number, as `sklearn.preprocessing.OneHotEncoder` has it."""
+        name = self.names[position]
+        return name if label is None else f"{name}_{label}"
 
     def effects_of(self, factor):
         """Names of the effects of every group of a factor."""
-        slopes = [self.names[self.numbers[k]] for k in self.slopes[factor]]
+        slopes = [self.name_of(*self.numbers[k]) for k in self.slopes[factor]]
         return ["intercept"] * self.intercepts[factor] + slopes
 
     def scales_of(self, factor):
@@ -41,11 +50,16 @@ class Columns(NamedTuple):
         return first + [f"sd({factor}: {one})" for one in effects[len(first) :]]
 
 
-def resolve(names, estimator):
-    """`Columns` of an estimator's parameters, for the names of all columns of X."""
+def resolve(names, estimator, labels_at):
+    """`Columns` of an estimator's parameters, for the names of all columns of X.
+
+    ``labels_at(position)`` are those of a column of categories, None of another.
+    """
     place = {name: i for i, name in enumerate(names)}
     factors, used = _factors(place, estimator.groups, estimator.nested)
-    numbers = tuple(i for i in range(len(names)) if i not in used)
+    labels = {i: labels_at(i) for i in range(len(names)) if i not in used}
+    numbers = tuple((i, one) for i in labels for one in (labels[i] or (0, None))[1:])
+    labels = {i: found for i, found in labels.items() if found}
     slopes = _slopes(estimator.slopes, factors, place, numbers)
     intercepts = _intercepts(estimator.group_intercepts, factors, place, slopes)
     correlated = _correlated(
@@ -59,7 +73,7 @@ def resolve(names, estimator):
         chosen = _numeric("fixed", estimator.fixed, place, numbers)
         fixed = tuple(sorted(chosen))
     return Columns(
-        tuple(names), numbers, factors, slopes, intercepts, correlated, fixed
+        tuple(names), numbers, factors, slopes, intercepts, correlated, fixed, labels
     )
 
 
@@ -144,20 +158,22 @@ def by_factor(parameter, value, factors, place):
 
 
 def _numeric(parameter, columns, place, numbers, of=""):
-    """Positions among the numeric columns of some, each named once."""
+    """Positions among the numbers of those of some columns, each named once."""
     where = [_position(c, parameter, place) for c in _as_list(parameter, columns)]
     if len(set(where)) < len(where):
         raise ValueError(
             f"{parameter} must name every column{of} once; got {columns!r}."
         )
-    names = list(place)
+    names, found = list(place), []
     for column in where:
-        if column not in numbers:
+        own = [k for k, (i, _) in enumerate(numbers) if i == column]
+        if not own:
             raise ValueError(
-                f"{parameter} must name numeric columns of X; got {names[column]!r}, "
-                "which says groups."
+                f"{parameter} must name columns of X that are features; got "
+                f"{names[column]!r}, which says groups."
             )
-    return tuple(numbers.index(column) for column in where)
+        found += own
+    return tuple(found)
 
 
 def _slopes(slopes, factors, place, numbers):

@@ -146,7 +146,7 @@ class GroupModel:
         spread[:, numbers:] = coef[:, len(fixed) :]
         plain = self.response.plain(
             n_features=len(self.columns.names),
-            numbers=np.array(self.columns.numbers, dtype=int),
+            numbers=np.array([i for i, _ in self.columns.numbers], dtype=int),
             factors=tuple(factors),
             coef=spread,
             noise=_shared(further),

@@ -8,6 +8,7 @@ from scipy import sparse
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
+from skboost._columns import column_of, declared_order, holds_labels
 from skboost._math import as_floats
 from skboost._row_blocks import Table
 from skboost._rows import canonical_rows
@@ -20,42 +21,77 @@ from skboost.linear_model._summary import check_spread, column_moments
 from skboost.serving import GroupedFactor
 
 
-def column_of(X, i):
-    """A column of an array or a data frame, as an array."""
-    if hasattr(X, "iloc"):
-        return X.iloc[:, i].to_numpy()
-    if hasattr(X, "columns"):
-        return X[X.columns[i]].to_numpy()
-    return X[:, i]
-
-
 def numbers_of(X, columns):
-    """The numeric columns of X as floats, all finite."""
+    """Numbers of the rows of X as floats, all finite: columns, and 1 for a category."""
     parts = []
-    for i in columns.numbers:
-        try:
-            parts.append(as_floats(column_of(X, i)))
-        except (TypeError, ValueError) as error:
-            raise type(error)(
-                f"X must have numbers in column {columns.names[i]!r}: {error}. Name it "
-                "in groups if it says groups, or encode it, for example with "
-                "sklearn.preprocessing.OneHotEncoder."
-            ) from error
+    for i, label in columns.numbers:
+        if label is None:
+            parts.append(_column_of_numbers(X, i, columns.names[i]))
+        elif label == columns.labels[i][1]:
+            parts += _indicators(X, i, columns)
     table = np.column_stack(parts) if parts else np.empty((len(X), 0))
     bad = np.argwhere(~np.isfinite(table))
     if len(bad):
         row, place = bad[0]
         what = "NaN" if np.isnan(table[row, place]) else "infinity"
+        name = columns.name_of(*columns.numbers[place])
         raise ValueError(
-            f"X contains {what} in column {columns.names[columns.numbers[place]]!r}, "
-            f"row {row} ({len(bad)} such entries in all). Impute them, for example "
-            "with sklearn.impute.SimpleImputer, or drop the rows."
+            f"X contains {what} in column {name!r}, row {row} ({len(bad)} such "
+            "entries in all). Impute them, for example with "
+            "sklearn.impute.SimpleImputer, or drop the rows."
         )
     return check_array(table, dtype=np.float64, input_name="X", ensure_min_features=0)
 
 
-def labels_of(X, i, name):
-    """Labels of groups in a column; a ValueError where some are missing."""
+def _column_of_numbers(X, i, name):
+    try:
+        if holds_labels(X, i):
+            raise ValueError("fit had numbers there, and these are labels")
+        return as_floats(column_of(X, i))
+    except (TypeError, ValueError) as error:
+        raise type(error)(
+            f"X must have numbers in column {name!r}: {error}."
+        ) from error
+
+
+def _indicators(X, i, columns):
+    """For each label of a column but the first, whether it stands in a row."""
+    values = np.array(labels_of(X, i, columns.names[i], "").tolist(), dtype=object)
+    known = columns.labels[i]
+    unknown = sorted(set(values) - set(known), key=str)
+    if unknown:
+        raise ValueError(
+            f"X must have labels that fit has seen in column {columns.names[i]!r}: "
+            f"{', '.join(map(repr, known[:8]))}{', ...' * (len(known) > 8)}; got "
+            f"{unknown[0]!r}. Only columns of groups may have new ones."
+        )
+    return [values == label for label in known[1:]]
+
+
+def categories_at(X, i, name):
+    """Labels of a column of X, in their order; None of a column of numbers."""
+    if not holds_labels(X, i):
+        return None
+    if isinstance(X, np.ndarray) and X.dtype.kind != "O":
+        raise ValueError(
+            f"X must be a DataFrame or an array of objects where column {name!r} is to "
+            "be a feature: in an array of strings numbers are strings, too."
+        )
+    values = labels_of(X, i, name, "")
+    found = np.unique(values).tolist()
+    if not 1 < len(found) < max(len(values), 3):
+        raise ValueError(
+            f"X must have two labels or more in column {name!r}, and rows that share "
+            f"them; got {len(found)} in {len(values)} rows. Drop the column, or name "
+            "it in groups."
+        )
+    order = declared_order(X, i) or ()
+    order = [str(one) if isinstance(found[0], str) else one for one in order]
+    return tuple(sorted(found, key=order.index) if order else found)
+
+
+def labels_of(X, i, name, kind="group "):
+    """Labels in a column of groups, or of a `kind` of its own; none may be missing."""
     values = column_of(X, i)
     missing = np.zeros(len(values), dtype=bool)
     if values.dtype.kind in "fMO":
@@ -63,7 +99,7 @@ def labels_of(X, i, name):
     if missing.any():
         first = int(np.flatnonzero(missing)[0])
         raise ValueError(
-            f"X must have a label in every row of the group column {name!r}; got "
+            f"X must have a label in every row of the {kind}column {name!r}; got "
             f"{values[first]} in row {first} ({missing.sum()} missing in "
             "all). Fill them, for example with a label of their own, or drop the rows."
         )
@@ -71,20 +107,20 @@ def labels_of(X, i, name):
         kinds = {next((k for k in _KINDS if isinstance(v, k)), type(v)) for v in values}
         if str in kinds and len(kinds) > 1:
             raise ValueError(
-                f"X must have labels of one kind in the group column {name!r}; got "
+                f"X must have labels of one kind in the {kind}column {name!r}; got "
                 "strings and other values. Convert them to strings."
             )
         if not kinds <= set(_KINDS):
             (other, *_) = sorted(kind.__name__ for kind in kinds - set(_KINDS))
             raise ValueError(
-                f"X must have strings or numbers in the group column {name!r}; got "
+                f"X must have strings or numbers in the {kind}column {name!r}; got "
                 f"{other}. Convert them to strings."
             )
         # Whole numbers above 2^53 are no floats.
         values = np.array(values.tolist(), dtype=str if str in kinds else None)
         if values.dtype.kind == "O":
             raise ValueError(
-                f"X must have numbers below 2^63 in the group column {name!r}. Convert "
+                f"X must have numbers below 2^63 in the {kind}column {name!r}. Convert "
                 "them to strings."
             )
     return values.astype(str) if values.dtype.kind == "T" else values
@@ -196,7 +232,8 @@ class GroupedData(NamedTuple):
 def read_groups(estimator, X, y, sample_weight, response, offset=None):
     """`GroupedData` of what ``fit`` is given, for a response of some kind."""
     X = seen(estimator, X, reset=True)
-    columns = resolve(feature_names(estimator), estimator._said)
+    names = feature_names(estimator)
+    columns = resolve(names, estimator._said, lambda i: categories_at(X, i, names[i]))
     numbers, factors = numbers_of(X, columns), learned(X, columns)
     warn_of_unidentified(factors, numbers, response.row_noise)
     codes = [codes_of(X, factor, columns) for factor in factors]
@@ -210,7 +247,7 @@ def read_groups(estimator, X, y, sample_weight, response, offset=None):
     numbers, keys, weight = canonical_rows(numbers, keys, weight)
     y, offset, codes = keys[:, 0], keys[:, 1], keys[:, 2:].T.astype(int)
     table = Table(numbers, y, weight, offset)
-    named = [columns.names[i] for i in columns.numbers]
+    named = [columns.name_of(*number) for number in columns.numbers]
     check_spread(table, named)
     _check_sizes(table, named, response)
     grouped = tuple(
@@ -260,6 +297,8 @@ def seen(estimator, X, reset):
             "Pass X.toarray()."
         )
     if not hasattr(X, "columns"):
+        # Beside strings in a list numbers would become strings.
+        X = np.array(X, dtype=object) if isinstance(X, list | tuple) else X
         X = check_array(X, dtype=None, ensure_all_finite=False, input_name="X")
     validate_data(estimator, X, skip_check_array=True, reset=reset)
     return X
@@ -269,7 +308,8 @@ def of_population(X, columns):
     """Rows without their columns of groups, where some are missing, and `Columns` of
     the rest: a new group for every row needs none.
     """
-    wanted = [columns.names[i] for i in columns.numbers]
+    kept = sorted({i for i, _ in columns.numbers})
+    wanted = [columns.names[i] for i in kept]
     if hasattr(X, "columns"):
         held = set(map(str, X.columns))
         if held >= set(columns.names) or not held >= set(wanted):
@@ -277,7 +317,9 @@ def of_population(X, columns):
         X = X[wanted]
     elif np.ndim(X) != 2 or np.shape(X)[1] != len(wanted):
         return X, columns
-    return X, columns._replace(names=tuple(wanted), numbers=tuple(range(len(wanted))))
+    numbers = tuple((kept.index(i), label) for i, label in columns.numbers)
+    labels = {kept.index(i): found for i, found in columns.labels.items()}
+    return X, columns._replace(names=tuple(wanted), numbers=numbers, labels=labels)
 
 
 def split(X, columns, factors, population, unknown):

@@ -4,8 +4,9 @@ from numbers import Real
 
 import numpy as np
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from skboost._columns import validate_data
 from skboost._sklearn import Interval
 from skboost.linear_model._predictive import plain_rows
 from skboost.linear_model._preprocessors import affine_map, steps_before
@@ -99,6 +100,14 @@ def _plain_model(estimator, preprocessor):
         raise ValueError(
             "preprocessor must be None for models with groups, whose columns are "
             "not all numbers. Apply it before the call."
+        )
+    columns = getattr(estimator._model_, "columns", None)
+    if columns is not None and columns.labels:
+        names = [columns.names[i] for i in columns.labels]
+        raise ValueError(
+            "Files hold no labels of features; got a model with such columns: "
+            f"{', '.join(map(repr, names))}. Encode them before fit, for example with "
+            "sklearn.preprocessing.OneHotEncoder."
         )
     return plain
 

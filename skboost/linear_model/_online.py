@@ -6,8 +6,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from skboost._columns import validate_data
 from skboost._sklearn import InstanceOf, Interval, StrOptions
 from skboost.fitting import FittingEstimator, warn_where_called
 from skboost.linear_model._layout import Layout, feature_names

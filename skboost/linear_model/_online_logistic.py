@@ -4,8 +4,9 @@ from numbers import Real
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from skboost._columns import validate_data
 from skboost._sklearn import StrOptions, fit_context
 from skboost.fitting import callback_data
 from skboost.linear_model._class_predictive import BinaryPredictive, OneVsRestPredictive

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.utils import check_array, column_or_1d, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
 
+from skboost._columns import validate_data
 from skboost._row_blocks import RowReader, Table, checked_weights
 from skboost._sklearn import check_sample_weight
 from skboost.linear_model._layout import feature_names

@@ -5,8 +5,8 @@ from functools import partial
 
 import numpy as np
 from sklearn.utils import check_array
-from sklearn.utils.validation import validate_data
 
+from skboost._columns import validate_data
 from skboost._random import generator
 from skboost._row_blocks import RowReader, Table, checked_weights
 from skboost._rows import canonical_rows
