@@ -416,12 +416,13 @@ class Boosting:
         proposer = self.proposer
         try:
             modes = proposer.find_modes(target, state.fresh, state.modes, *key)
-            if len(modes.components) == len(state.modes.components):
-                return modes, None
             known = modes, state.log_evidence, self.settings
             if not proposer.missed_modes(mixture, *known):
                 return modes, None
-            return modes, self._with_missed(target, replace(state, modes=modes))
+            grown = self._with_missed(target, replace(state, modes=modes))
+            # A mode may be known, and weighed as it should be only now.
+            new = len(modes.components) > len(state.modes.components)
+            return modes, None if grown.mixture.equals(mixture) and not new else grown
         except BudgetSpent:
             return None, None
 

@@ -124,7 +124,7 @@ def _by_new_draws(problem, run, mixture):
     log_evidence = fresh.elbo().value + np.nan_to_num(max(remaining.value, 0.0))
     key = (settings, REPORT, run.n_iter)
     # A run that began with this mixture has looked around it.
-    modes = run.state.modes if run.n_iter == 1 else run.modes
+    modes = run.state.modes if run.n_iter == 1 and run.modes is None else run.modes
     if modes is None or not mixture.equals(run.state.mixture):
         modes = engine.proposer.find_modes(target, fresh, run.state.modes, *key)
     missed = engine.proposer.missed_modes(mixture, modes, log_evidence, settings)

@@ -110,7 +110,9 @@ def missed_modes(modes, mixture, log_evidence, tol, surely=True):
         if one.fitted:
             claim[i] = one.fitted[1] - log_evidence + reached
     outside = np.where(covered, -np.inf, claim)
-    share = np.exp(outside - np.logaddexp(reached, log_sum_exp(outside[None])[0]))
+    # What a few draws say of one mode by mistake dismisses no other.
+    others = log_sum_exp(outside[None])[0] if surely else outside
+    share = np.exp(outside - np.logaddexp(reached, others))
     # A mixture without that share of the mass has KL(q || p) as large as it.
     return [
         MissedMode(
