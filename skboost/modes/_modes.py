@@ -384,7 +384,9 @@ class ModeSearch:
                 # Climbs that are needed in any case go together.
                 most_now = batch if modes.several else _MOST_AT_ONCE
                 n = int(np.clip(wanted - modes.n_climbs, batch, most_now))
-                each = _DRAWN_IF_SEVERAL if modes.several else _DRAWN_EACH
+                # In few dimensions a few draws reach everywhere.
+                wide = min(_DRAWN_IF_SEVERAL, max(_DRAWN_EACH, 8 * self.target.dim**2))
+                each = wide if modes.several else _DRAWN_EACH
                 drawn = draw(int(min(each * n, n + 0.25 * unspent)), modes)
                 starts = promising(self.target, modes, drawn, n)
                 modes = self._climbed(modes, starts, scale, unspent)

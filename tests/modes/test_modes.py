@@ -1,6 +1,7 @@
 """Looking for modes: climbs, openings with all of them, and what probes can not see."""
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import autograd.numpy as anp
@@ -450,6 +451,14 @@ class TestProbes:
         assert_allclose(assignment.elbo, 0.0, atol=0.01)
 
 
+def test_in_the_plane_a_look_is_cheap():
+    box = np.full(2, -10.0), np.full(2, 10.0)
+    result = boost_posterior(corners, 2, x0=box, random_state=0)
+    assert len(result.modes_found) == 4
+    # It is 27,000; with as many draws as many dimensions need it was 183,000.
+    assert result.n_evaluations < 60_000
+
+
 def test_scores_that_overflow_far_out_say_nothing_of_curvature():
     def log_density(theta):  # logarithms of exponential variables
         return anp.sum(2 * theta - anp.exp(theta), axis=1)
@@ -502,6 +511,18 @@ class TestMissed:
         modes = weighed(CallableTarget(wide, dim), Modes((known,), (0.0,)), 0)
         assert missed_modes(modes, *parts) == []
         assert len(missed_modes(modes, *parts, surely=False)) == 1
+
+    def test_what_few_draws_say_of_one_mode_dismisses_no_other(self):
+        family = DiagonalGaussian()
+        away = CallableTarget(lambda t: stats.norm.logpdf(t[:, 0]), 1)
+        known = Component(family, family.from_moments(np.zeros(1), np.ones(1)))
+        far = Mixture.single((family, family.from_moments([40.0], np.ones(1))))
+        modes = weighed(away, Modes((known, known), (0.0, 0.0)), 0)
+        (_, loud), (_, quiet) = modes.weighed
+        loud, quiet = loud._replace(mass=9.0), quiet._replace(mass=-2.0)
+        modes = replace(modes, weighed=((0, loud), (1, quiet)))
+        found = missed_modes(modes, far, 0.0, 0.01, surely=False)
+        assert [one.index for one in found] == [0, 1]
 
 
 class TestPoles:
