@@ -1,7 +1,7 @@
 """Regression of ordered classes with groups: effects of groups, learned scales."""
 
 import numpy as np
-from sklearn.base import ClassifierMixin
+from sklearn.metrics import accuracy_score
 
 from skboost._sklearn import StrOptions, fit_context
 from skboost.fitting import callback_data
@@ -13,6 +13,7 @@ from skboost.linear_model._hierarchical_logistic import (
 )
 from skboost.linear_model._methods import POSITIVE
 from skboost.linear_model._ordinal import order_of, ranks_of
+from skboost.linear_model._row_keywords import of_columns
 
 
 class BoostedHierarchicalOrdinalRegression(BoostedHierarchicalLogisticRegression):
@@ -161,7 +162,7 @@ class BoostedHierarchicalOrdinalRegression(BoostedHierarchicalLogisticRegression
         self.gap_scale = gap_scale
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, sample_weight=None):
+    def fit(self, X, y=None, sample_weight=None, offset=None):
         """Fit the posterior.
 
         Parameters
@@ -173,6 +174,8 @@ class BoostedHierarchicalOrdinalRegression(BoostedHierarchicalLogisticRegression
             Labels of at least two classes; None for the left side of the formula.
         sample_weight : array-like of shape (n_samples,), default=None
             Not negative; a weight of two is a row that stands twice in its group.
+        offset : array-like of shape (n_samples,) or str, default=None
+            Added to the linear predictor; the name of a column where X is a data frame.
 
         Returns
         -------
@@ -185,12 +188,28 @@ class BoostedHierarchicalOrdinalRegression(BoostedHierarchicalLogisticRegression
             `BoostedHierarchicalLogisticRegression.fit`.
         """
         with self._keeping_old_fit():
-            given = callback_data(X, y, sample_weight)
+            given = callback_data(X, y, sample_weight, offset=offset)
+            (offset,) = of_columns(X, offset=offset)
             X, y = self._by_formula(X, y)
-            return self._learn_labels(X, y, sample_weight, given=given)
+            return self._learn_labels(X, y, sample_weight, offset, given=given)
 
-    # There are no successes of trials.
-    score = ClassifierMixin.score
+    def score(self, X, y, sample_weight=None, offset=None):
+        """Accuracy: the share of rows whose class is the predicted one.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+        offset : array-like of shape (n_samples,) or str, default=None
+            As in `fit`.
+
+        Returns
+        -------
+        float
+        """
+        found = self.predict(X, offset=offset)
+        return accuracy_score(y, found, sample_weight=sample_weight)
 
     def sample_posterior(self, n=1, random_state=None):
         """Draws of everything, group effects included.

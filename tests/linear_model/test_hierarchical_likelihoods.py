@@ -281,6 +281,20 @@ def test_thresholds_stand_where_an_intercept_would(grades):
     assert "good|best" in str(model.summary())
 
 
+def test_offsets_are_part_of_the_linear_predictor(grades):
+    model, X, y = grades
+    shift = 0.5 * X[:, 0] + 0.3
+    moved = of_grades(categories=GRADES, max_iter=1).fit(X, y, offset=shift)
+    sd = model.posterior_.std()
+    assert moved.coef_[0] == pytest.approx(model.coef_[0] - 0.5, abs=0.5 * sd[0])
+    proba = moved.predict_proba(X, offset=shift)
+    assert_allclose(proba, model.predict_proba(X), atol=0.05)
+    hits = moved.predict(X, offset=shift) == y
+    assert moved.score(X, y, offset=shift) == pytest.approx(hits.mean())
+    with pytest.warns(UserWarning, match="offset"):
+        assert np.abs(moved.predict_proba(X) - proba).max() > 0.05
+
+
 def test_one_class_and_unknown_ones_are_refused():
     X, y = graded()
     with pytest.raises(ValueError, match="at least two classes; got one class"):
