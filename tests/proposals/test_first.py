@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skboost import boost_posterior
+from skboost import BoostedBayesianLinearRegression, boost_posterior
 from skboost.approximation import Mixture
 from skboost.boosting import Settings
 from skboost.families import Component, DiagonalGaussian, FullGaussian, LowRankGaussian
@@ -156,3 +156,17 @@ def test_several_classes_propagate_under_one_normal_prior(prior, scale, found):
     table = Table(rng.standard_normal((20, 2)), np.arange(20) % 3)
     target = GLMTarget(table, Multinomial(3), prior=prior, scale=scale)
     assert propagates(target, FullGaussian()) == found
+
+
+def test_closed_forms_of_normal_noise_are_least_squares_where_rows_say_all():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 3))
+    y = X @ [1.0, -2.0, 0.5] + 3.0 + 0.1 * rng.standard_normal(200)
+    model = BoostedBayesianLinearRegression(max_iter=1, orbit=None, random_state=0)
+    model.fit(X, y)
+    wide = np.column_stack([X, np.ones(200)])
+    exact, error = np.linalg.lstsq(wide, y)[:2]
+    assert_allclose(model.coef_, exact[:3], atol=2e-3)
+    assert_allclose(model.intercept_, exact[3], atol=2e-3)
+    std = np.sqrt(np.diag(np.linalg.inv(wide.T @ wide)) * error[0] / 196)
+    assert_allclose(model.posterior_.std()[:4], std, rtol=0.05)
