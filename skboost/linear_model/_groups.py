@@ -17,7 +17,11 @@ from skboost.fitting import warn_where_called
 from skboost.hierarchy import Factor, GroupedRows
 from skboost.linear_model._group_columns import Columns, resolve
 from skboost.linear_model._layout import feature_names
-from skboost.linear_model._summary import check_spread, column_moments
+from skboost.linear_model._summary import (
+    check_offsets,
+    check_spread,
+    column_moments,
+)
 from skboost.serving import GroupedFactor
 
 
@@ -276,17 +280,13 @@ def _check_sizes(table, names, response):
                 f"and {most:g}; that of {name!r} is {size:.3g}. Scale it, for example "
                 "with sklearn.preprocessing.StandardScaler."
             )
-    largest, furthest = np.abs(table.y).max(), np.abs(table.offset).max()
+    largest = np.abs(table.y).max()
     if response.counted and largest > 1e8:
         raise ValueError(
             f"y must hold counts of 1e8 at most; got {largest:.3g}. Count in larger "
             "units, or fit their logarithms by BoostedHierarchicalLinearRegression."
         )
-    if furthest > 300.0:
-        raise ValueError(
-            f"offset must lie between -300 and 300; got one as far as {furthest:.3g}. "
-            "Scale the exposure: offsets are its logarithms."
-        )
+    check_offsets(table.offset, response.counted)
 
 
 def seen(estimator, X, reset):

@@ -11,7 +11,12 @@ from skboost._row_blocks import RowReader, Table, checked_weights
 from skboost._sklearn import check_sample_weight
 from skboost.linear_model._layout import feature_names
 from skboost.linear_model._methods import one_response
-from skboost.linear_model._summary import Summary, check_spread, merged
+from skboost.linear_model._summary import (
+    Summary,
+    check_offsets,
+    check_spread,
+    merged,
+)
 from skboost.targets import validate_offset
 
 
@@ -76,6 +81,8 @@ class Labels(Responses):
         self.classes = learned_classes(y, self.named, self.classes)
         codes = codes_of(y, self.classes)
         weight = row_weights(X, sample_weight)
+        if offset is not None:
+            check_offsets(validate_offset(offset, len(codes)), counted=False)
         if self.class_weight is not None:
             weight = weight * self._class_weights(codes, weight)[codes]
         return canonical(X, codes, weight, offset, self.n_jobs)

@@ -163,6 +163,21 @@ def root_mean_squares(rows, fit_intercept):
     return np.append(size, 1.0) if fit_intercept else size
 
 
+def check_offsets(offset, counted):
+    """Refuse offsets beside which columns are lost in rounding errors."""
+    furthest = np.abs(offset).max(initial=0.0)
+    if furthest > 300.0:
+        what = (
+            "Scale the exposure: offsets are its logarithms."
+            if counted
+            else "Offsets of classes are logits."
+        )
+        raise ValueError(
+            "offset must lie between -300 and 300; got one as far as "
+            f"{furthest:.3g}. {what}"
+        )
+
+
 def has_offsets(rows):
     """Whether rows have offsets, wherever they are."""
     summary = summary_of(rows)

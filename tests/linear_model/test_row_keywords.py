@@ -20,6 +20,7 @@ from skboost import (
     BoostedHierarchicalLogisticRegression,
     RowBlocks,
 )
+from skboost.priors import HalfNormalPrior
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(24, 2))
@@ -233,8 +234,13 @@ def test_offsets_with_groups():
     assert numbers.score(frame, RESPONSES, offset=OFFSET) > 0.9
     frame["known"], frame["y"] = OFFSET, CODES
     classes = BoostedHierarchicalLogisticRegression.from_formula(
-        "y ~ dose + (1 | litter)", frame, offset="known", **NO_INTERVALS
+        "y ~ dose + (1 | litter)",
+        frame,
+        offset="known",
+        scale_prior={"litter": HalfNormalPrior(0.01)},
+        **NO_INTERVALS,
     )
+    assert classes.variance_components_["mean"].iloc[0] < 0.05
     proba = classes.predict_proba(frame, offset="known")
     assert_allclose(classes.predict_proba(frame, offset=OFFSET), proba)
     assert classes.score(frame, CODES, offset="known") > 0.7
@@ -267,6 +273,8 @@ def test_offsets_that_are_refused():
             model.predict_proba(X, offset=OFFSET)
     with pytest.raises(ValueError, match="offset must be finite; got nan in row 0"):
         flat().fit(X, CODES, offset=np.full(24, np.nan))
+    with pytest.raises(ValueError, match="far as 1e.10. Offsets of classes are logits"):
+        flat().fit(X, CODES, offset=np.full(24, 1e10))
     for offset, blocks in (
         (OFFSET, RowBlocks(lambda: [(X, RESPONSES)])),
         (None, RowBlocks(lambda: [(X, RESPONSES, np.ones(24), OFFSET)])),
