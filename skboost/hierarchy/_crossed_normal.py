@@ -55,8 +55,9 @@ class CrossedNormalMarginal:
             root, mass = self.design.root @ h / noise, self.design.mass
             pulled = root @ self.design.root / noise
             square, quadratic = root @ root + self.shift @ self.shift, b @ v
-            value[s] = -0.5 * (mass * (LOG_2PI + 2.0 * np.log(noise)) + square)
-            value[s] += 0.5 * (quadratic - precision.log_det)
+            # Where noise is next to nothing rounding leaves less than no square.
+            value[s] = -0.5 * (mass * (LOG_2PI + 2.0 * np.log(noise)))
+            value[s] -= 0.5 * (max(square - quadratic, 0.0) + precision.log_det)
             slope = pulled - ratio.times(v) @ self.pulled / noise
             moved = v + self.shift
             by_level, trace = self.crossed.by_level(level, moved, precision.inverse)

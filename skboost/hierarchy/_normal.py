@@ -84,14 +84,16 @@ class NormalMarginal:
         root = h @ self.design.root.T
         square = np.einsum("sc,sc->s", root, root) / noise**2
         pulled = root @ self.design.root
-        value = -0.5 * (mass * (LOG_2PI + 2.0 * noise_level) + square)
+        value = -0.5 * mass * (LOG_2PI + 2.0 * noise_level)
         slope = pulled[:, :-1] / (noise**2)[:, None]
         if not self.n_effects:
-            return value, np.column_stack([slope, square - mass])
+            return value - 0.5 * square, np.column_stack([slope, square - mass])
         ratio = self.covariances.roots(levels)[0] / noise
         inverse, log_det, b, v = self._solved(h, ratio, noise, self.blocks, self.member)
         quadratic = np.einsum("qsb,qsb->s", b, v)
-        value += 0.5 * quadratic - 0.5 * log_det @ self.n_of_kind
+        # Where noise is next to nothing rounding leaves less than no square.
+        value -= 0.5 * np.maximum(square - quadratic, 0.0)
+        value -= 0.5 * log_det @ self.n_of_kind
         effects = np.einsum("qrs,rsb->qsb", ratio / noise, v)
         for effect, block in zip(effects, self.blocks, strict=True):
             slope -= effect @ block[:, :-1]
@@ -221,7 +223,8 @@ class IntegratedNormalMarginal(NormalMarginal):
         pull[lost] = 0.0
         mean = np.einsum("spr,sqr,sq->sp", root, root, pull)
         least = table[:, -1, -1] + self.shift @ self.shift
-        quadratic = least - (pull * mean).sum(axis=1)
+        # Where noise is next to nothing rounding leaves less than no square.
+        quadratic = np.maximum(least - (pull * mean).sum(axis=1), 0.0)
         found = root, log_root, mean, quadratic, lost
         return _GivenScales(*found, inverse, log_det, effects)
 

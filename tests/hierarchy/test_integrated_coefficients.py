@@ -161,3 +161,18 @@ def test_moments_and_marginals_are_those_of_draws():
             density = np.exp(component.marginal_log_density(place, at))
             slope = (above - below) / (2.0 * step)
             np.testing.assert_allclose(density * sd[i], slope * sd[i], atol=1e-4)
+
+
+@pytest.mark.parametrize("scale", [None, SCALE], ids=["beside", "integrated"])
+@pytest.mark.parametrize("name", ["slopes", "crossed"])
+def test_rows_without_noise_have_no_density_beyond_that_of_no_residuals(name, scale):
+    """Rounding left squares below zero, and a climb ended at a noise of 1e-11."""
+    rows = of(name, normal, n=600, offset=False)
+    Z, _ = effects_matrix(rows)
+    rows = replace(rows, y=rows.X @ [1.0, -0.5] + 3.0 * Z.sum(axis=1))
+    noise = np.linspace(-30.0, -12.0, 40)
+    beta = np.empty((40, 0)) if scale is not None else np.tile([1.0, -0.4], (40, 1))
+    levels = np.zeros((40, n_scales(rows)))
+    value, _ = marginal_of(rows, scale=scale).value_and_score(beta, levels, noise)
+    bound = -0.5 * rows.weight.sum() * (np.log(2.0 * np.pi) + 2.0 * noise)
+    assert (value <= bound).all()
