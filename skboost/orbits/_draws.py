@@ -67,13 +67,13 @@ class Orbits:
         return replace(self, z=z, f=f)
 
     def _new(self, counts, rng):
-        """Whitened draws, by one sequence of points where components are alike.
+        """Whitened draws, by one sequence of points where all are full Gaussians.
 
         With few of each most time would go into the beginnings of sequences.
         """
         components = self.mixture.components
-        first, n = components[0].family, np.maximum(counts, 1)
-        if any(one.family != first for one in components):
+        families, n = [one.family for one in components], np.maximum(counts, 1)
+        if not all(f.exact_expectations and f.full_covariance for f in families):
             base = [
                 one.base_draws(int(k), rng)
                 for one, k in zip(components, n, strict=True)
