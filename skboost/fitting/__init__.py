@@ -27,7 +27,11 @@ from skboost.fitting._estimator import (
     callback_data,
 )
 from skboost.fitting._fit import Fit, FromFit
-from skboost.fitting._messages import warn_unfinished, warn_where_called
+from skboost.fitting._messages import (
+    in_cross_validation,
+    warn_unfinished,
+    warn_where_called,
+)
 from skboost.fitting._natural_gradients import (
     START,
     SVI_CONSTRAINTS,

@@ -191,6 +191,16 @@ def _is_fold(frame):
     return frame.f_code.co_name in _FOLDS and _package(frame) == "sklearn"
 
 
+def in_cross_validation():
+    """Whether scikit-learn is judging an estimator by rows that it holds out."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").startswith("sklearn.model_selection"):
+            return True
+        frame = frame.f_back
+    return False
+
+
 def _is_ours(frame):
     # Scikit-learn's wrapper of ``fit``, and its searches over joblib; properties that
     # are computed once.

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skboost.linear_model._groups import levels_of
-from skboost.posterior import summary_table
+from skboost.posterior import arviz_groups, check_size, summary_table
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +65,7 @@ def _lines(table):
     """Rows of a table as aligned text."""
     names = table.index if hasattr(table, "index") else table["name"]
     width = max(map(len, names), default=0)
-    columns = [np.asarray(table[key]) for key in ("mean", "std", "lower", "upper")]
+    columns = [np.asarray(table[key]) for key in _NUMBERS]
     return [
         f"  {name:<{width}}" + "".join(f"{value:>11.4g}" for value in row)
         for name, *row in zip(names, *columns, strict=True)
@@ -110,17 +110,46 @@ def _described(draws, level):
     return draws.mean(), draws.std(), *np.quantile(draws, tails)
 
 
+def names_of(factor):
+    """Names of the groups of a factor; parts of nested ones have a colon between."""
+    return [":".join(map(str, np.atleast_1d(label))) for label in levels_of(factor)]
+
+
 def table_of_effects(estimator, level):
-    """A row for each effect of each group: its mean and interval."""
-    intervals = estimator.group_effects_interval(level)
-    names, means, ends = [], [], []
+    """A row for each effect of each group: its mean, deviation and interval."""
+    intervals, model = estimator.group_effects_interval(level), estimator._model_
+    table = {name: [] for name in ("factor", "level", "effect", *_NUMBERS)}
+    for factor in estimator._predictive().model.factors:
+        groups, effects = names_of(factor), model.columns.effects_of(factor.name)
+        table["factor"] += [factor.name] * (len(groups) * len(effects))
+        table["level"] += [name for name in groups for _ in effects]
+        table["effect"] += effects * len(groups)
+        draws, ends = factor.fitted_effects, intervals[factor.name]
+        parts = draws.mean(axis=2), draws.std(axis=2), ends[..., 0], ends[..., 1]
+        for name, part in zip(_NUMBERS, parts, strict=True):
+            table[name] += part.ravel().tolist()
+    try:
+        import pandas as pd
+    except ImportError:
+        columns = [np.array(column) for column in table.values()]
+        return np.rec.fromarrays(columns, names=list(table))
+    return pd.DataFrame(table)
+
+
+_NUMBERS = "mean", "std", "lower", "upper"
+
+
+def arviz_of_groups(estimator, n, random_state, n_chains):
+    """ArviZ data object with coefficients, scales and effects of groups."""
+    per_chain = -(-check_size("n", n) // check_size("n_chains", n_chains))
+    drawn = estimator.sample_posterior(per_chain * n_chains, random_state)
+    coef, intercept, scales, effects = drawn
+    columns = estimator._model_.columns
+    draws = {"coef": coef, "intercept": intercept} | scales
+    dims, coords = {"coef": ["feature"]}, {"feature": list(columns.features)}
     for factor in estimator._model_.factors:
-        effects = estimator._model_.columns.effects_of(factor.name)
-        for label in levels_of(factor):
-            label = ":".join(map(str, np.atleast_1d(label)))
-            names += [f"{factor.name}[{label}]: {effect}" for effect in effects]
-        means.append(estimator.group_effects_[factor.name].ravel())
-        ends.append(intervals[factor.name].reshape(-1, 2))
-    lower, upper = np.concatenate(ends).T if ends else np.empty((2, 0))
-    mean = np.concatenate(means) if means else np.empty(0)
-    return summary_table({"mean": mean, "lower": lower, "upper": upper}, names)
+        name, own = factor.name, [factor.name, f"{factor.name}: effect"]
+        draws[f"effects({name})"], dims[f"effects({name})"] = effects[name], own
+        values = names_of(factor), columns.effects_of(name)
+        coords |= dict(zip(own, values, strict=True))
+    return arviz_groups(draws, n_chains, dims=dims, coords=coords)

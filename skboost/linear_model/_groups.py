@@ -13,7 +13,7 @@ from skboost._math import as_floats
 from skboost._row_blocks import Table
 from skboost._rows import canonical_rows
 from skboost._sklearn import check_sample_weight
-from skboost.fitting import warn_where_called
+from skboost.fitting import in_cross_validation, warn_where_called
 from skboost.hierarchy import Factor, GroupedRows
 from skboost.linear_model._group_columns import Columns, resolve
 from skboost.linear_model._layout import feature_names
@@ -184,7 +184,7 @@ def warn_of_unidentified(factors, numbers, row_noise):
 
 
 def codes_of(X, factor, columns, unknown="population"):
-    """Groups of rows, -1 for those of no row of the fit unless these are an error."""
+    """Groups of rows, -1 for those of no row of the fit, by what `unknown` says."""
     values = [labels_of(X, i, columns.names[i]) for i in factor.columns]
     for i, labels, column in zip(factor.columns, factor.labels, values, strict=True):
         # Strings say what numbers are called, and nothing else is called like another.
@@ -202,7 +202,24 @@ def codes_of(X, factor, columns, unknown="population"):
             f"X must have groups that fit has seen in {factor.name!r}; got {label} in "
             f"row {row}. handle_unknown='population' predicts them from the population."
         )
+    # Groups are held out there on purpose.
+    if unknown == "warn" and (codes < 0).any() and not in_cross_validation():
+        _warn_of_unseen(factor, values, codes < 0)
     return codes
+
+
+def _warn_of_unseen(factor, values, new):
+    parts = zip(*(column[new].tolist() for column in values), strict=True)
+    some = [":".join(map(str, label)) for label in dict.fromkeys(parts)]
+    known = [":".join(map(str, np.atleast_1d(one))) for one in levels_of(factor)[:3]]
+    warn_where_called(
+        f"X has {len(some)} groups in {factor.name!r} that fit has not seen: "
+        f"{', '.join(map(repr, some[:5]))}{', ...' * (len(some) > 5)}, where fit had "
+        f"such as {', '.join(map(repr, known))}. They are predicted from the "
+        "population; handle_unknown='population' or population=True says that this is "
+        "meant.",
+        UserWarning,
+    )
 
 
 def _kind(dtype):

@@ -13,7 +13,11 @@ from skboost.boosting import Boosting, SimplexCombination, SurrogateBoosting, al
 from skboost.families import as_family
 from skboost.fitting import BoostedEstimator, FromFit, make_settings, warn_where_called
 from skboost.linear_model._formula import Design
-from skboost.linear_model._group_summary import summary_of_groups, table_of_effects
+from skboost.linear_model._group_summary import (
+    arviz_of_groups,
+    summary_of_groups,
+    table_of_effects,
+)
 from skboost.linear_model._groups import of_population, seen, split
 from skboost.linear_model._methods import (
     export,
@@ -61,7 +65,7 @@ HIERARCHICAL_CONSTRAINTS = {
     "scale_prior": [
         StrOptions({"half_t"}), dict, InstanceOf(ScalePrior, "skboost.priors")
     ],
-    "handle_unknown": [StrOptions({"population", "error"})],
+    "handle_unknown": [StrOptions({"warn", "population", "error"})],
 }  # fmt: skip
 
 
@@ -96,7 +100,7 @@ class HierarchicalEstimator(BoostedEstimator):
         prior_scale="auto",
         fit_intercept=True,
         intercept_scale="auto",
-        handle_unknown="population",
+        handle_unknown="warn",
         max_iter=10,
         tol="auto",
         max_time=None,
@@ -260,7 +264,8 @@ class HierarchicalEstimator(BoostedEstimator):
         Returns
         -------
         pandas.DataFrame, or a structured ndarray where pandas is not installed
-            Rows such as ``"county[Cook]: floor"``; ``mean``, ``lower`` and ``upper``.
+            Columns ``factor``, ``level`` (the group), ``effect`` ("intercept", or the
+            column of a slope), ``mean``, ``std``, ``lower`` and ``upper``.
         """
         self._predictive()
         return table_of_effects(self, level)
@@ -281,6 +286,32 @@ class HierarchicalEstimator(BoostedEstimator):
         tails_of(level)
         self._predictive()
         return summary_of_groups(self, level)
+
+    def to_arviz(self, n=1000, random_state=None, n_chains=4):
+        """ArviZ data object with draws of everything (extra ``arviz``).
+
+        Parameters
+        ----------
+        n : int, default=1000
+            Draws in all, rounded up to a multiple of `n_chains`.
+        random_state : int, RandomState instance or None, default=None
+        n_chains : int, default=4
+            Draws are independent; ArviZ's diagnostics ask for chains.
+
+        Returns
+        -------
+        InferenceData or DataTree
+            By the version of ArviZ. Its group ``posterior`` has ``coef`` by feature,
+            ``intercept``, the rows of ``variance_components_``, and for each factor
+            such as ``effects(county)`` by group and effect.
+
+        Raises
+        ------
+        ImportError
+            If ArviZ is not installed.
+        """
+        self._predictive()
+        return arviz_of_groups(self, n, random_state, n_chains)
 
     def coef_interval(self, level=0.9):
         """Central credible intervals of the coefficients.

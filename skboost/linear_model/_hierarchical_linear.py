@@ -97,9 +97,10 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
         Degrees of freedom of Student-t noise. They are fixed.
     noise_prior : "auto" or NoiseScalePrior, default="auto"
         Prior of the noise scale, as in `BoostedBayesianLinearRegression`.
-    handle_unknown : {"population", "error"}, default="population"
+    handle_unknown : {"warn", "population", "error"}, default="warn"
         What predictions do with a group that `fit` has not seen: integrate over the
-        distribution of groups, or raise an error.
+        distribution of groups, with a warning (none in cross-validation) or without
+        one, or raise an error.
     max_iter, tol, max_time, random_state, n_jobs, verbose
         As in `BoostedBayesianLogisticRegression`, with the same defaults; `n_jobs` are
         threads over starts.
@@ -203,7 +204,7 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
         noise="normal",
         noise_df=4.0,
         noise_prior="auto",
-        handle_unknown="population",
+        handle_unknown="warn",
         max_iter=10,
         tol="auto",
         max_time=None,

@@ -155,7 +155,7 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
         fit_intercept=True,
         intercept_scale="auto",
         dispersion_prior="auto",
-        handle_unknown="population",
+        handle_unknown="warn",
         max_iter=10,
         tol="auto",
         max_time=None,

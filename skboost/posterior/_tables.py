@@ -34,8 +34,9 @@ def summary_table(columns, names):
     return pd.DataFrame(columns, index=pd.Index(labels, name="name"))
 
 
-def arviz_groups(draws, n_chains):
-    """ArviZ data object of a dict of independent draws, split into chains."""
+def arviz_groups(draws, n_chains, **names):
+    """ArviZ data object of a dict of independent draws, split into chains; `names` are
+    ``dims`` and ``coords``, as ArviZ has them."""
     try:
         import arviz
     except ImportError as error:
@@ -49,5 +50,5 @@ def arviz_groups(draws, n_chains):
     }
     # ArviZ 1.0 takes all groups in one dictionary, earlier ones a keyword each.
     if int(arviz.__version__.split(".")[0]) >= 1:
-        return arviz.from_dict({"posterior": group})
-    return arviz.from_dict(posterior=group)
+        return arviz.from_dict({"posterior": group}, **names)
+    return arviz.from_dict(posterior=group, **names)

@@ -1,10 +1,12 @@
 """Strings and categories: features of hierarchical models, errors elsewhere."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.model_selection import GroupKFold, cross_val_score
 
 from skboost import (
     BoostedBayesianLinearRegression,
@@ -95,6 +97,16 @@ def test_what_the_fit_has_not_seen_is_named(model, change, message):
     X, _ = frame()
     with pytest.raises(ValueError, match=message):
         model.predict(X.assign(**change))
+
+
+def test_groups_that_are_held_out_are_no_cause_for_warnings():
+    X, y = frame()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*groups in 'ward'")
+        scores = cross_val_score(
+            regression(), X, y, groups=X.ward, cv=GroupKFold(2), error_score="raise"
+        )
+    assert np.isfinite(scores).all()
 
 
 def test_labels_that_can_not_be_features_are_refused(model, tmp_path):

@@ -37,14 +37,29 @@ def test_a_summary_has_what_was_found(model):
 
 def test_a_table_has_a_row_for_each_effect_of_each_group(model):
     table = model.group_effects_table(0.8)
-    assert list(table.index[:3]) == [
-        "ward[w0]: intercept", "ward[w0]: age", "ward[w1]: intercept"
+    first = [tuple(row) for row in table[["factor", "level", "effect"]].values[:3]]
+    assert first == [
+        ("ward", "w0", "intercept"), ("ward", "w0", "age"), ("ward", "w1", "intercept")
     ]  # fmt: skip
+    effects = model._predictive().model.factors[0].fitted_effects
+    assert_allclose(table["std"], effects.std(axis=2).ravel())
     assert_allclose(table["mean"], model.group_effects_["ward"].ravel())
     ends = model.group_effects_interval(0.8)["ward"].reshape(-1, 2)
     assert_allclose(table[["lower", "upper"]], ends)
     with pytest.raises(ValueError, match="level"):
         model.summary(1.5)
+
+
+def test_draws_are_named_for_arviz(model):
+    pytest.importorskip("arviz")
+    found = model.to_arviz(8, random_state=0, n_chains=2)["posterior"]
+    coef, intercept, scales, effects = model.sample_posterior(8, random_state=0)
+    assert_allclose(found["coef"].sel(feature="age"), coef[:, 0].reshape(2, 4))
+    assert_allclose(found["intercept"], intercept.reshape(2, 4))
+    for name, draws in scales.items():
+        assert_allclose(found[name], draws.reshape(2, 4))
+    slope = found["effects(ward)"].sel({"ward": "w3", "ward: effect": "age"})
+    assert_allclose(slope, effects["ward"][:, 3, 1].reshape(2, 4))
 
 
 def test_displays_take_the_name_of_an_effect(model):

@@ -103,6 +103,12 @@ def test_unknown_groups_have_the_spread_of_the_population(fitted):
     assert np.abs(known - unknown).max() > 0.01
     narrow, wide = (np.diff(e, axis=1) for e in ends)
     assert (wide >= narrow).all()
+    with pytest.warns(UserWarning, match="groups in 'school' that fit has not seen"):
+        model.predict(new)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        copy(model).set_params(handle_unknown="population").predict(new)
+        model.predict(new, population=True)
     strict = copy(model).set_params(handle_unknown="error")
     with pytest.raises(ValueError, match=r"groups that fit has seen in 'school'.*s99"):
         strict.predict(new)
