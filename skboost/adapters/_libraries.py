@@ -86,8 +86,8 @@ def _elsewhere():
 
 
 def _padded(theta):
-    """Rows up to a power of two: JAX compiles anew for every number of them."""
-    n = max(16, 1 << (len(theta) - 1).bit_length())
+    """Rows up to 32, 128, 512, ...: JAX compiles anew for every number of them."""
+    n = max(32, 1 << ((len(theta) - 1).bit_length() | 1))
     return np.concatenate([theta, np.repeat(theta[-1:], n - len(theta), axis=0)])
 
 
