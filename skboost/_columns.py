@@ -50,19 +50,23 @@ def label_columns(X):
     return [i for i, kind in enumerate(kinds) if kind in "OUST" and holds_labels(X, i)]
 
 
-def validate_data(estimator, X, *args, **kwargs):
+def validate_data(estimator, X, *args, advice=None, **kwargs):
     """scikit-learn's check, after one that refuses strings and categories by name.
 
-    Without it strings such as "1" would be numbers in silence.
+    Without it strings such as "1" would be numbers in silence. Where `advice` is None,
+    they are to be encoded.
     """
     labels = label_columns(X)
     if labels:
         some = [X.columns[i] if hasattr(X, "columns") else i for i in labels]
         names = ", ".join(map(repr, some[:8])) + ", ..." * (len(some) > 8)
+        encode = (
+            "Encode them before, for example with sklearn.compose.ColumnTransformer(["
+            f"('labels', OneHotEncoder(drop='first'), {some[:8]!r})], "
+            "remainder='passthrough')."
+        )
         raise ValueError(
             "X must have numbers in all columns; got strings or categories in "
-            f"{names}. Encode them before, for example with "
-            "sklearn.compose.ColumnTransformer([('labels', OneHotEncoder(drop='first'),"
-            f" {some[:8]!r})], remainder='passthrough')."
+            f"{names}. {advice or encode}"
         )
     return validate_any(estimator, X, *args, **kwargs)

@@ -289,7 +289,6 @@ def test_tables_of_positions_are_refused():
 
 FAR = X + [0.0, 1e8]
 WIDE = np.column_stack([X[:, 0] * 1e200, LABELS])
-GROUPED = np.array([[0.5, "a"], [1.5, "b"]] * 15, dtype=object)
 GAP, INFINITE = (
     np.column_stack([LABELS, np.where(np.arange(30) == 4, value, X[:, 0])])
     for value in (np.nan, np.inf)
@@ -311,7 +310,6 @@ BAD_DATA = [
     *((m, WIDE, y, "'x0' overflow") for m, y in MODELS.items()),
     (TOPICS, np.abs(X) * 1e200, None, "at most 1e100"),
     (TOPICS, [["a b"], ["c"]], None, "CountVectorizer"),
-    (HIERARCHICAL(), GROUPED, X[:, 0], "column 'x1'.*groups"),
     (FIRST, GAP, X[:, 1], "NaN in column 'x1', row 4"),
     (FIRST, INFINITE, X[:, 1], "infinity in column 'x1', row 4"),
     (

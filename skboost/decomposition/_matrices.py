@@ -41,22 +41,16 @@ def magnitude_of(entries):
 
 def observed_entries(estimator, X, dtype, reset=False):
     """The observed entries of what a user passes as `X`, validated."""
-    try:
-        X = validate_data(
-            estimator,
-            X,
-            reset=reset,
-            accept_sparse=("coo", "csr", "csc"),
-            dtype=np.dtype(dtype),
-            ensure_all_finite="allow-nan",
-        )
-    except ValueError as error:
-        if "convert string" not in str(error):
-            raise
-        raise ValueError(
-            f"X must be a matrix of numbers: {error}. For labels of users and items in "
-            "two columns, use RatingRegressor().fit(X[[user, item]], ratings)."
-        ) from error
+    X = validate_data(
+        estimator,
+        X,
+        reset=reset,
+        accept_sparse=("coo", "csr", "csc"),
+        dtype=np.dtype(dtype),
+        ensure_all_finite="allow-nan",
+        advice="For labels of users and items in two columns, use "
+        "RatingRegressor().fit(X[[user, item]], ratings).",
+    )
     if reset and _like_triples(X):
         warnings.warn(
             "X looks like triples of row, column and value, and is taken for a matrix "

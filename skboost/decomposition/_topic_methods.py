@@ -12,16 +12,15 @@ from skboost._random import generator, root_seed
 
 def counts_of_words(estimator, X, whom, reset=False):
     """`X` as counts that a method of this name has been given, validated."""
-    kind = {"accept_sparse": "csr", "dtype": np.float64}
-    try:
-        X = validate_data(estimator, X, reset=reset, **kind)
-    except ValueError as error:
-        if "convert string" not in str(error):
-            raise
-        raise ValueError(
-            f"X must hold counts of words: {error}. Count those of texts with "
-            "sklearn.feature_extraction.text.CountVectorizer."
-        ) from error
+    X = validate_data(
+        estimator,
+        X,
+        reset=reset,
+        accept_sparse="csr",
+        dtype=np.float64,
+        advice="Count the words of texts with "
+        "sklearn.feature_extraction.text.CountVectorizer.",
+    )
     check_non_negative(X, f"{type(estimator).__name__}.{whom}")
     # Steps between proportions are compared by their squares.
     if X.size and X.max() > 1e100:

@@ -136,7 +136,10 @@ def test_scales_have_priors_by_factor_and_by_name():
             {"slopes": None, "group_intercepts": {"pupil": False}},
             "group_intercepts must be True of 'pupil', which has no slopes",
         ),
-        ({"fixed": ["pupil"]}, "fixed must name numeric columns of X; got 'pupil'"),
+        (
+            {"fixed": ["pupil"]},
+            "fixed must name columns of X that are features; got 'pupil'",
+        ),
         ({"fixed": ["day", 0]}, "fixed must name every column once"),
         ({"scale_prior": {"day": "half_t"}}, "scale_prior must have keys among"),
         ({"scale_prior": {"pupil": 1.0}}, "scale_prior must be 'half_t', a ScalePrior"),
