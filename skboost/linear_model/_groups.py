@@ -213,7 +213,7 @@ def _warn_of_unseen(factor, values, new):
     some = [":".join(map(str, label)) for label in dict.fromkeys(parts)]
     known = [":".join(map(str, np.atleast_1d(one))) for one in levels_of(factor)[:3]]
     warn_where_called(
-        f"X has {len(some)} groups in {factor.name!r} that fit has not seen: "
+        f"X has groups in {factor.name!r} that fit has not seen ({len(some)}): "
         f"{', '.join(map(repr, some[:5]))}{', ...' * (len(some) > 5)}, where fit had "
         f"such as {', '.join(map(repr, known))}. They are predicted from the "
         "population; handle_unknown='population' or population=True says that this is "
