@@ -88,6 +88,7 @@ RUNS = (
     *(Run("price", ("--half", half, "--name", f"price_{half}"), 15)
       for half in ("tuned", "judged")),
     Run("groups", (), 10),
+    Run("mixed_models", (), 1),
     Run("group_calibration", (), 10),
     Run("ubvi", (), 10),
     Run("p4_figures", ("--replicates", "4"), 15,
