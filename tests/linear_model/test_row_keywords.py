@@ -114,6 +114,7 @@ def test_batches_of_trials_and_their_joint_density():
 
 
 def test_trials_are_a_column_of_a_formula():
+    pytest.importorskip("formulaic")
     frame = pd.DataFrame({"dose": X[:, 0], "litter": np.arange(24) % 4})
     parameters = {"random_state": 0, "max_iter": 1}
     plain = BoostedHierarchicalLogisticRegression(groups=["litter"], **parameters)
@@ -225,6 +226,7 @@ def test_offsets_of_linear_regressions_are_taken_from_the_responses():
 
 
 def test_offsets_with_groups():
+    pytest.importorskip("formulaic")
     frame = pd.DataFrame({"dose": X[:, 0], "litter": np.arange(24) % 4})
     numbers = BoostedHierarchicalLinearRegression(groups=["litter"], **NO_INTERVALS)
     plain = clone(numbers).fit(frame, RESPONSES - OFFSET)
