@@ -120,7 +120,9 @@ def table_of_effects(estimator, level):
     intervals, model = estimator.group_effects_interval(level), estimator._model_
     table = {name: [] for name in ("factor", "level", "effect", *_NUMBERS)}
     for factor in estimator._predictive().model.factors:
-        groups, effects = names_of(factor), model.columns.effects_of(factor.name)
+        effects, labels = model.columns.effects_of(factor.name), levels_of(factor)
+        # Labels as rows have them, so that some can be looked for.
+        groups = labels.tolist() if labels.ndim == 1 else names_of(factor)
         table["factor"] += [factor.name] * (len(groups) * len(effects))
         table["level"] += [name for name in groups for _ in effects]
         table["effect"] += effects * len(groups)

@@ -286,7 +286,8 @@ def own_priors(given, features):
             raise ValueError(
                 "prior must have names of columns as keys, or their indices, and each "
                 f"column once; got {key!r} for columns {list(features)[:10]}. The "
-                "columns of arrays are 'x0', 'x1', and so on."
+                "columns of arrays are 'x0', 'x1', and so on; in a pipeline "
+                "set_output(transform='pandas') keeps names."
             )
         prior = clone(as_prior(prior))
         scale, mean = prior.scale, getattr(prior, "mean", 0.0)

@@ -50,6 +50,14 @@ def test_a_table_has_a_row_for_each_effect_of_each_group(model):
         model.summary(1.5)
 
 
+def test_labels_of_groups_in_tables_are_those_of_rows():
+    X = np.column_stack([np.tile(np.arange(4.0), 5), np.repeat([3, 5, 7, 9, 11], 4)])
+    y = X[:, 0] + np.sin(np.arange(20.0))
+    found = BoostedHierarchicalLinearRegression(groups=[1], max_iter=1).fit(X, y)
+    table = found.group_effects_table()
+    assert table["level"].isin([3, 7]).sum() == 2
+
+
 def test_draws_are_named_for_arviz(model):
     pytest.importorskip("arviz")
     found = model.to_arviz(8, random_state=0, n_chains=2)["posterior"]
