@@ -29,6 +29,14 @@ def test_blocks_of_the_readme_run(tmp_path, monkeypatch):
         exec(compile(block, f"README.md, block {number}", "exec"), namespace)
 
 
+def test_what_pages_include_is_there():
+    for path in (ROOT / "doc").rglob("*.rst"):
+        for name in re.findall(
+            r"^\.\. include:: (\S+)$", path.read_text("utf-8"), re.M
+        ):
+            assert (path.parent / name).exists(), f"{path.name} includes {name}"
+
+
 def test_pages_show_code_with_what_it_prints():
     code = """
 import numpy as np
