@@ -193,12 +193,8 @@ def _is_fold(frame):
 
 def in_cross_validation():
     """Whether scikit-learn is judging an estimator by rows that it holds out."""
-    frame = sys._getframe(1)
-    while frame is not None:
-        if frame.f_globals.get("__name__", "").startswith("sklearn.model_selection"):
-            return True
-        frame = frame.f_back
-    return False
+    names = (f.f_globals.get("__name__", "") for f in _frames(sys._getframe(1)))
+    return any(name.startswith("sklearn.model_selection") for name in names)
 
 
 def _is_ours(frame):

@@ -225,7 +225,6 @@ def _roots(graph, covariance, n_axes):
 def _classified(graph, model, shares):
     """Outputs of the graph: the label, and probabilities in proportion to shares."""
     if model.sharpening != 1.0:
-        shares = graph.add("Div", shares, graph.add("ReduceSum", shares, graph.axes(1)))
         shares = graph.add("Pow", shares, float(model.sharpening))
     total = graph.add("ReduceSum", shares, graph.axes(1))
     probabilities = graph.add("Div", shares, total, output="probabilities")
