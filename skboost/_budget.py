@@ -119,6 +119,14 @@ class Budget:
         return None
 
     @property
+    def used(self):
+        """The share of its seconds or of its evaluations that is used: the larger."""
+        seconds = 0.0
+        if self.max_time is not None:
+            seconds = (self._clock() - self._began) / self.max_time
+        return max(seconds, self._done / self.max_evaluations)
+
+    @property
     def n_left(self):
         """Evaluations that are left, inf without a limit."""
         return max(self.max_evaluations - self._done, 0)

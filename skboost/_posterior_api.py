@@ -180,7 +180,9 @@ def boost_posterior(
         1 shows the ELBO, the KL that is left, components and evaluations after every
         iteration, 2 also the step, its gain and its seconds: records at INFO and DEBUG
         of the logger ``"skboost"``, which go to the standard error then. They are
-        made in any case, so ``logging`` may send them elsewhere.
+        made in any case, so ``logging`` may send them elsewhere. In a terminal a bar
+        moves below them, where `rich` is installed (extra ``progress``): iterations,
+        seconds or evaluations, whichever is nearest to its limit.
     callback : callable, Checkpoint or list of these, default=None
         Called with a dict per iteration, as in ``history``; True stops the run. Or a
         `skboost.callbacks.Checkpoint`, which keeps the run on disk. All of a list are

@@ -2,6 +2,9 @@
 
 import logging
 import pickle
+import re
+import sys
+from time import sleep
 
 import autograd.numpy as anp
 import numpy as np
@@ -313,3 +316,53 @@ def test_progress_is_logged_and_shown_where_it_is_asked_for(caplog, capsys):
         assert len(told) == 2 * verbose + 1
         assert told[0] == first and ("gain" in told[1]) == (verbose == 2)
     assert logger.level == logging.NOTSET and not logger.handlers
+
+
+def percents(told):
+    """What a bar showed, and the lines above it."""
+    plain = re.sub(r"\x1b\[[^A-Za-z]*[A-Za-z]", "\r", told)
+    return [int(found) for found in re.findall(r"(\d+)%", plain)], plain
+
+
+@pytest.mark.parametrize(
+    "settings", [{"max_time": 0.3}, {"max_evaluations": 3000}], ids=lambda s: [*s][0]
+)
+def test_a_bar_moves_within_the_first_iteration(settings, monkeypatch, capsys):
+    pytest.importorskip("rich.progress")
+    # A terminal that is recorded.
+    monkeypatch.setenv("FORCE_COLOR", "1")
+
+    def slow(theta):
+        sleep(1e-4 * len(theta))
+        return correlated(theta)
+
+    boost(
+        slow,
+        gradient=correlated_gradient,
+        tol=0.0,
+        max_iter=1000,
+        verbose=1,
+        **settings,
+    )
+    shown, plain = percents(capsys.readouterr().err)
+    assert shown == sorted(shown) and shown[0] < 50 and shown[-1] == 100
+    # Drawn ten times a second: at least twice while the run went on.
+    assert len({one for one in shown if 0 < one < 100}) > 1
+    first = plain.index("Iteration 1: ELBO")
+    assert percents(plain[:first])[0][-1] > 0
+    assert "evaluations" in plain[:first] and "Stopped at max_" in plain
+
+
+def test_a_bar_counts_iterations_where_nothing_else_is_limited(monkeypatch, capsys):
+    pytest.importorskip("rich.progress")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    boost(banana, max_iter=2, tol=0.0, verbose=1, callback=lambda _: sleep(0.15))
+    shown, plain = percents(capsys.readouterr().err)
+    assert set(shown) == {0, 50, 100} and "1 iteration, " in plain
+
+
+def test_without_rich_there_are_lines_and_no_bar(monkeypatch, capsys):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setitem(sys.modules, "rich", None)
+    boost(max_iter=1, verbose=1)
+    assert capsys.readouterr().err.startswith("Iteration 1: ELBO")

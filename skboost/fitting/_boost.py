@@ -155,7 +155,8 @@ def boost(target, options, observer=_SILENT):
     budget = options.limits.budget(target, options.clock)
     run = begun = None
     within = target.ledger.within(budget)
-    with single_threaded(), within, shown(options.verbose):
+    told = shown(options.verbose, options.limits, budget, target.ledger)
+    with single_threaded(), within, told:
         try:
             run = begun = observer.resumed(options.engine, target, options.previous)
             problem = prepared(target, options, begun)
@@ -166,6 +167,7 @@ def boost(target, options, observer=_SILENT):
             with observer.watching():
                 for run in iterations(problem, options.limits, budget, begun, observer):
                     observer.keep(run)
+            log_end(run)
             return Fit(problem, run, options, budget).judge()
         except KeyboardInterrupt as interruption:
             n_before = 0 if begun is None else begun.n_iter
@@ -188,7 +190,6 @@ def iterations(problem, limits, budget, run, observer):
             if end is not None and end.converged and not end.final:
                 run = run.after_look(*engine.last_look(target, run.state))
             if run.end is not None:
-                log_end(run)
                 yield run
                 return
         observer.begin()

@@ -1,7 +1,11 @@
 """What a run under way says of itself, through `logging`, and how that is shown."""
 
 import logging
-from contextlib import contextmanager
+import os
+import sys
+from contextlib import contextmanager, nullcontext
+from multiprocessing import current_process
+from threading import current_thread, main_thread
 
 _LOGGER = logging.getLogger("skboost")
 
@@ -19,6 +23,7 @@ def log_iteration(run, target):
         "s" if info.n_components > 1 else "",
         # Only functions of users are counted.
         f", {target.n_evaluations} evaluations" if target.ledger.counts else "",
+        extra={"iteration": info.iteration},
     )
     _LOGGER.debug(
         "Iteration %d: %s, weight %.2g, gain %.2g (standard error %.1g), k-hat %.2g, "
@@ -38,18 +43,81 @@ def log_end(run):
 
 
 @contextmanager
-def shown(verbose):
-    """Inside, records go to the standard error: those at INFO, above one at DEBUG."""
+def shown(verbose, limits, budget, ledger):
+    """Inside, records go to the standard error: those at INFO, above one at DEBUG.
+
+    Below them moves a bar, where `rich` is there and the standard error is a terminal.
+    """
     if not verbose:
         yield
         return
-    level = logging.INFO if verbose == 1 else logging.DEBUG
-    handler, before = logging.StreamHandler(), _LOGGER.level
+    level, before = logging.INFO if verbose == 1 else logging.DEBUG, _LOGGER.level
+    handler = _Shown(limits, budget, ledger)
     handler.setLevel(level)
-    _LOGGER.addHandler(handler)
-    _LOGGER.setLevel(min(level, _LOGGER.getEffectiveLevel()))
+    with _bar(handler):
+        # Where a bar is drawn, lines written to this stream appear above it.
+        handler.setStream(sys.stderr)
+        _LOGGER.addHandler(handler)
+        _LOGGER.setLevel(min(level, _LOGGER.getEffectiveLevel()))
+        try:
+            yield
+            handler.done = True
+        finally:
+            _LOGGER.removeHandler(handler)
+            _LOGGER.setLevel(before)
+
+
+class _Shown(logging.StreamHandler):
+    """Writes records, and knows from them how far the run is."""
+
+    def __init__(self, limits, budget, ledger):
+        super().__init__()
+        self._limits, self._budget, self._ledger = limits, budget, ledger
+        self._n_iter, self.done = 0, False
+
+    def emit(self, record):
+        self._n_iter = getattr(record, "iteration", self._n_iter)
+        super().emit(record)
+
+    def look(self):
+        """What stands beside a bar, and the used share of the limit that is nearest."""
+        n = self._n_iter
+        text = f"{n} iteration{'' if n == 1 else 's'}"
+        if self._ledger.counts:
+            text += f", {self._ledger.n_evaluations:,} evaluations"
+        used = max(n / self._limits.max_iter, self._budget.used)
+        return text, 1.0 if self.done else min(used, 1.0)
+
+
+def _bar(handler):
+    """A context in which a bar moves; an empty one where none can be drawn."""
+    # Processes and threads of a search share a terminal, which has room for one bar.
+    main = current_process().name == "MainProcess"
+    if not main or current_thread() is not main_thread():
+        return nullcontext()
     try:
-        yield
-    finally:
-        _LOGGER.removeHandler(handler)
-        _LOGGER.setLevel(before)
+        from rich import console, progress
+    except ImportError:
+        return nullcontext()
+    terminal = console.Console(stderr=True, soft_wrap=True)
+    if not terminal.is_terminal:
+        return nullcontext()
+
+    class Bar(progress.Progress):
+        """Looks at the run whenever it is drawn, ten times a second."""
+
+        def get_renderables(self):
+            for task in self.tasks:
+                text, done = handler.look()
+                self.update(task.id, description=text, completed=done)
+            return super().get_renderables()
+
+    bar = Bar(
+        *progress.Progress.get_default_columns()[:-1],
+        progress.TimeElapsedColumn(),
+        console=terminal,
+        # What is written to a file does not belong on the terminal.
+        redirect_stdout=os.isatty(1),
+    )
+    bar.add_task("", total=1.0)
+    return bar

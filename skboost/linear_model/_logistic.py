@@ -89,7 +89,8 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
     n_jobs : int, default=None
         Threads over blocks of rows and over starts.
     verbose : int, default=0
-        1 shows every iteration, 2 in detail, on the standard error, by `logging`.
+        1 shows every iteration, 2 in detail, on the standard error, by `logging`; in a
+        terminal with a bar, where `rich` is installed.
     family : str or VariationalFamily, default="gaussian"
         Family of the mixture's components, and their covariance: ``"gaussian"`` (full
         up to 300 parameters, low rank above), ``"gaussian-full"``, ``"gaussian-diag"``,
