@@ -17,12 +17,14 @@ Kristensen, Nielsen, Berg, Skaug and Bell 2016, TMB: automatic differentiation a
 Laplace approximation (Journal of Statistical Software 70).
 """
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from skboost.hierarchy._crossed import CrossedEffects, Precision
 from skboost.hierarchy._marginal import LikelihoodMarginal
+from skboost.hierarchy._rows import FixedScales, coefficients_as_factor
 
 # Newton steps at most. One shorter than the tolerance leaves an error of its square; of
 # rows that are not log-concave, where steps get shorter by a factor, one of its size.
@@ -30,11 +32,20 @@ _MAX_STEPS, _TOLERANCE = 50, 1e-4
 
 
 class LaplaceMarginal(LikelihoodMarginal):
-    """Log likelihood of several factors; `weighted_effects` corrects it."""
+    """Log likelihood of several factors; `weighted_effects` corrects it.
+
+    With the scales of normal coefficients these are one more factor of one group, whose
+    scales are known: what is left is a density of the other scales.
+    """
 
     exact = False
 
-    def __init__(self, rows, likelihood):
+    def __init__(self, rows, likelihood, scale=None):
+        self.integrates_coefficients = scale is not None
+        self.fixed = FixedScales(rows.factors, scale)
+        if scale is not None:
+            factors = (*rows.factors, coefficients_as_factor(rows.X))
+            rows = replace(rows, X=rows.X[:, :0], factors=factors)
         super().__init__(rows, likelihood)
         self.crossed = CrossedEffects(self.rows.factors)
 
@@ -42,14 +53,15 @@ class LaplaceMarginal(LikelihoodMarginal):
         value = np.empty(len(beta))
         width = beta.shape[1] + levels.shape[1] + self.n_further
         score = np.empty((len(beta), width))
+        among = self.fixed.among(levels)
         for s, mode in enumerate(self._modes(beta, levels, further)):
             value[s] = mode.height - 0.5 * mode.precision.log_det
-            score[s] = self._score(mode, levels[s])
+            score[s] = self._score(mode, among[s])
         return value, score
 
     def weighted_effects(self, normals, beta, levels, *further):
         """Draws of the group effects, as `NormalMarginal.effects`, and the logarithms
-        (2, n_draws) of weights that make them exact.
+        (2, n_draws) of weights that make them exact; integrated coefficients are last.
 
         Draws are of Laplace's Gaussian around the mean, with the skewness that effects
         of the factor with the most have given all others. Weights are the exact joint
@@ -71,10 +83,22 @@ class LaplaceMarginal(LikelihoodMarginal):
                 effects[side, s] = mode.scaling.times(v)
         return self.crossed.by_factor(effects), log_weights
 
+    def coefficients(self, levels, *further):
+        """Means (n, p) and triangular factors (n, p, p) of coefficients, by draw."""
+        n, scale = len(levels), self.fixed.scale
+        place = np.flatnonzero(self.crossed.scale_of >= self.fixed.start)
+        mean, root = np.empty((n, len(scale))), np.empty((n, len(scale), len(scale)))
+        for s, mode in enumerate(self._modes(np.empty((n, 0)), levels, further)):
+            _, _, move = self._thirds(mode, mode.precision)
+            mean[s] = scale * (mode.v - 0.5 * move)[place]
+            covariance = mode.precision.covariance_of(place)
+            root[s] = scale[:, None] * np.linalg.cholesky(covariance)
+        return mean, root
+
     def _modes(self, beta, levels, further):
         """The mode at each draw; the search begins where the last one ended."""
         v = np.zeros(len(self.crossed.scale_of))
-        scalings = self.crossed.scalings(levels)
+        scalings = self.crossed.scalings(self.fixed.among(levels))
         for s, (one, scaling) in enumerate(zip(beta, scalings, strict=True)):
             base = self._without_effects(one[None])[:, 0]
             given = self.likelihood.given(*(level[[s]] for level in further))
@@ -139,7 +163,7 @@ class LaplaceMarginal(LikelihoodMarginal):
         by_level, _ = self.crossed.by_level(
             levels, mode.v, mode.precision.inverse, move
         )
-        score = [*by_column, *by_level]
+        score = [*by_column, *self.fixed.free(by_level)]
         if self.n_further:
             # Of the log determinant as the curvatures change, and as the mode moves.
             given, y = mode.likelihood, self.rows.y[:, None]

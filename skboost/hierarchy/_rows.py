@@ -90,6 +90,27 @@ def coefficients_as_factor(X):
     return Factor(np.zeros(len(X), dtype=int), 1, X)
 
 
+class FixedScales:
+    """Those of coefficients that are a further factor: after the scales of the others.
+
+    Without `scale` there are none.
+    """
+
+    def __init__(self, factors, scale=None):
+        self.start = sum(factor.n_effects for factor in factors)
+        self.scale = np.zeros(0) if scale is None else scale
+
+    def among(self, levels):
+        """All levels (n_draws, ...), with the logarithms of those that are known."""
+        known = np.tile(np.log(self.scale), (len(levels), 1))
+        before, after = np.split(levels, [self.start], axis=1)
+        return np.hstack([before, known, after])
+
+    def free(self, values):
+        """What belongs to the other levels, (n_levels,), of values for all."""
+        return np.delete(values, np.arange(len(self.scale)) + self.start)
+
+
 class GroupSums:
     """Sums over the groups of rows that are sorted by them; empty groups have zero."""
 

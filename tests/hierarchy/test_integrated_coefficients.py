@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.polynomial.hermite_e import hermegauss
+from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
 from skboost.approximation import Mixture
@@ -12,7 +14,9 @@ from skboost.hierarchy import (
     CrossedNormalMarginal,
     HierarchicalTarget,
     IntegratedNormalMarginal,
+    LaplaceMarginal,
     NormalMarginal,
+    QuadratureMarginal,
     marginal_of,
     with_coefficients,
 )
@@ -20,9 +24,12 @@ from skboost.targets import HalfTPrior, NormalPrior
 from skboost.transforms import LowerBound
 
 from .conftest import (
+    ALL_LIKELIHOODS,
+    LIKELIHOODS,
     differences,
     effects_matrix,
     flattened,
+    grouped,
     n_scales,
     normal,
     of,
@@ -176,3 +183,53 @@ def test_rows_without_noise_have_no_density_beyond_that_of_no_residuals(name, sc
     value, _ = marginal_of(rows, scale=scale).value_and_score(beta, levels, noise)
     bound = -0.5 * rows.weight.sum() * (np.log(2.0 * np.pi) + 2.0 * noise)
     assert (value <= bound).all()
+
+
+# --- other likelihoods, by Laplace's method
+
+
+@pytest.mark.parametrize("name", ["slopes", "crossed"])
+@pytest.mark.parametrize(("likelihood", "response"), ALL_LIKELIHOODS)
+def test_gradients_of_laplace_without_coefficients(likelihood, response, name):
+    rows = of(name, response)
+    marginal, n = LaplaceMarginal(rows, likelihood, SCALE), n_scales(rows)
+    theta = points(rows, likelihood.n_further)[:, 2:]
+
+    def at(theta):
+        return marginal.value_and_score(theta[:, :0], theta[:, :n], *theta[:, n:].T)
+
+    slopes = differences(lambda theta: at(theta)[0], theta)
+    np.testing.assert_allclose(at(theta)[1], slopes, atol=1e-6)
+
+
+@pytest.mark.parametrize(("likelihood", "response"), LIKELIHOODS)
+def test_weights_make_laplace_exact_for_coefficients(likelihood, response):
+    rows, n = grouped(((3, 1),), response, n=40), 250
+    levels, rng = np.array([[-0.5]]), np.random.default_rng(8)
+    marginal = LaplaceMarginal(rows, likelihood, SCALE)
+    normals = (*standard_normals(rows, n), rng.normal(size=(2, n, 1)))
+    given = np.empty((n, 0)), np.repeat(levels, n, axis=0)
+    (*_, coef), log_weights = marginal.weighted_effects(normals, *given)
+    coef, weights = flattened([coef]), np.exp(log_weights).ravel()
+
+    # Quadrature over effects given coefficients, around which there is a rule, too.
+    centre, root = (part[0] for part in marginal.coefficients(levels))
+    node, share = hermegauss(9)
+    nodes = np.stack(np.meshgrid(node, node), axis=-1).reshape(-1, 2)
+    beta = centre + nodes @ root.T
+    value, _ = QuadratureMarginal(rows, likelihood).value_and_score(
+        beta, np.repeat(levels, len(beta), axis=0)
+    )
+    value = value + NormalPrior().log_density(beta, SCALE)
+    value += 0.5 * (nodes**2).sum(axis=1) + np.log(np.outer(share, share).ravel())
+    value += np.log(np.linalg.det(root))
+    exact = np.exp(value - logsumexp(value))
+    found = marginal.value_and_score(np.empty((1, 0)), levels)[0][0]
+    found += np.log(weights.mean())
+    assert found == pytest.approx(logsumexp(value), abs=0.01)
+    means = weights @ coef / weights.sum()
+    spread = np.sqrt(np.diag(root @ root.T))
+    # Halves of what is linear cancel in pairs of draws.
+    np.testing.assert_allclose((means - exact @ beta) / spread, 0.0, atol=0.05)
+    # What stands beside scales has the mean to first order.
+    np.testing.assert_allclose((centre - exact @ beta) / spread, 0.0, atol=0.05)
