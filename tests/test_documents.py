@@ -37,6 +37,24 @@ def test_what_pages_include_is_there():
             assert (path.parent / name).exists(), f"{path.name} includes {name}"
 
 
+@pytest.mark.parametrize(
+    ("pages", "most"),
+    [
+        ("doc/user_guide/*.rst", 24_000),
+        ("doc/benchmarks.rst doc/benchmarks/*.rst", 9_000),
+        ("CHANGELOG.md", 3_000),
+    ],
+)
+def test_pages_do_not_grow(pages, most):
+    """What is added to them takes the place of something, by ``wc -w``."""
+    texts = [
+        path.read_text(encoding="utf-8")
+        for one in pages.split()
+        for path in ROOT.glob(one)
+    ]
+    assert texts and sum(len(text.split()) for text in texts) <= most
+
+
 def test_pages_show_code_with_what_it_prints():
     code = """
 import numpy as np
