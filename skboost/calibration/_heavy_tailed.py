@@ -88,14 +88,11 @@ def jointly_weighted(components, problem, pool):
     """Old and new components under weights with the least KL in both directions.
 
     ``KL(q || p) + KL(p || q)`` is convex in the weights; both are averages over the
-    draws of the pool, by importance weights towards q and towards p. Components of the
-    problem's mixture come first: half of the weight begins there.
+    draws of the pool, by importance weights towards q and towards p.
     """
-    old = problem.mixture
-    n_new = len(components) - old.n_components
-    start = np.append(0.5 * old.weights, np.full(n_new, 0.5 / n_new))
+    even = np.full(len(components), 1.0 / len(components))
     inside = pool.log_joint > -np.inf
-    table = Mixture(components, start).log_components(pool.theta)[inside]
+    table = Mixture(components, even).log_components(pool.theta)[inside]
     log_joint, weights = pool.log_joint[inside], pool.weights[inside]
     log_proposal = pool.log_proposal[inside]
     densities = np.exp(table - log_proposal[:, None]) / len(pool.theta)
@@ -112,7 +109,7 @@ def jointly_weighted(components, problem, pool):
         return value, alpha * (slope - alpha @ slope)
 
     found = minimize(
-        value_and_gradient, np.log(np.maximum(start, LEAST_WEIGHT)), jac=True,
+        value_and_gradient, np.zeros_like(even), jac=True,
         method="BFGS", options={"maxiter": 200},
     )  # fmt: skip
     alpha = softmax(found.x)

@@ -170,8 +170,7 @@ def _starts(target, copies, shares, n, rng):
         return theta[:0], np.empty(0, dtype=int)
     cumulative = np.cumsum(np.exp(log_w - log_w.max()))
     points = (np.arange(n) + rng.random()) / n * cumulative[-1]
-    index = np.minimum(np.searchsorted(cumulative, points), len(theta) - 1)
-    index = rng.permutation(index)
+    index = rng.permutation(np.searchsorted(cumulative, points))
     return theta[index], index
 
 

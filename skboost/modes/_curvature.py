@@ -26,11 +26,11 @@ def diagonal_curvature(target, x, rng):
     # The second time the steps are as short as the density is narrow.
     for _ in range(2):
         if x.size <= few:
-            product = -_differences(target, x[None], np.diag(step))
+            product = _differences(target, x[None], np.diag(step))
             found = np.abs(np.diagonal(product)) / step
         else:
             signs = rng.choice([-1.0, 1.0], size=(n_probes, x.size))
-            product = -_differences(target, x[None], signs * step)
+            product = _differences(target, x[None], signs * step)
             error = np.sqrt(np.mean(product**2, axis=0) / n_probes)
             found = np.maximum(np.abs(np.mean(signs * product, axis=0)), error) / step
         found = np.where(np.isfinite(found), found, 1.0)

@@ -200,9 +200,7 @@ def lower_confidence_sum(terms, dim):
     # that rests on a few draws is none. A wide component in eleven dimensions that puts
     # one of its draws on the mode would win without bound. In one or two dimensions
     # quasi-random draws err less than that.
-    of_low_dim = {1: 1.0, 2: 1.5}
-    most_caution = 2.0
-    caution = of_low_dim.get(dim, most_caution)
+    caution = min(0.5 + 0.5 * dim, 2.0)
     return float(total - caution * se), 1.0 - caution * spread / se
 
 

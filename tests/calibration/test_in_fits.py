@@ -293,7 +293,7 @@ def test_a_gradient_is_used_where_the_log_joint_has_one_too():
 
 def test_a_log_joint_of_a_count_model_asks_for_light_tails():
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((8, 3))
+    X = rng.standard_normal((8, 1))
     y = rng.poisson(np.exp(X[:, 0]))
     model = BoostedBayesianPoissonRegression(max_iter=1, random_state=0).fit(X, y)
     log_joint = model.make_log_joint(X, y)

@@ -30,11 +30,13 @@ from skboost.modes import (
     ModeSearch,
     add_ends,
     climb_all,
+    diagonal_curvature,
+    inverse_curvature,
     missed_modes,
     weighed,
     wide_directions,
 )
-from skboost.targets import CallableTarget
+from skboost.targets import CallableTarget, GLMTarget, KnownScale, NormalNoise, Table
 
 CORNERS = np.array([[-7.0, -6.0], [6.0, -7.0], [-5.0, 7.0], [7.0, 6.0]])
 SHARES = np.array([0.1, 0.2, 0.3, 0.4])
@@ -81,8 +83,8 @@ class TestClimbs:
     @given(st.integers(0, 10_000), st.integers(1, 6), st.floats(-3.0, 3.0))
     def test_a_normal_has_its_mode_where_its_mean_is(self, seed, dim, log_scale):
         rng = np.random.default_rng(seed)
-        root = np.exp(log_scale) * (np.eye(dim) + 0.3 * rng.standard_normal((dim, dim)))
-        precision = root @ root.T + 1e-3 * np.eye(dim)
+        axes = np.linalg.qr(rng.standard_normal((dim, dim)))[0]
+        precision = (axes * np.exp(log_scale + np.linspace(0.0, 3.0, dim))) @ axes.T
         mean = rng.standard_normal(dim)
 
         def log_density(theta):
@@ -141,6 +143,11 @@ class TestClimbs:
         # With steps of any length .64 do.
         assert same.mean() > 0.9
 
+    def test_they_stay_where_nothing_rises(self):
+        target = CallableTarget(lambda t: 0.0 * t[:, 0], 1, lambda t: 0.0 * t)
+        ends = climb_all(target, np.array([[1.0], [-2.0]]), np.ones(1))
+        assert_array_equal(ends.points, [[1.0], [-2.0]])
+
     def test_a_kink_is_a_mode(self):
         target = CallableTarget(lambda theta: -anp.sum(anp.abs(theta), axis=1), 2)
         starts = np.random.default_rng(0).uniform(-5, 5, (8, 2))
@@ -189,6 +196,14 @@ class TestToldApart:
         assert modes.heaviest(3) == ((0.0,), (2.0,))
         assert modes.several
 
+    @pytest.mark.parametrize("family", [DiagonalGaussian(), FullGaussian()], ids=repr)
+    def test_laplaces_approximation_of_a_normal_is_the_normal(self, family):
+        std = np.array([0.3, 20.0])
+        target = CallableTarget(lambda t: -0.5 * anp.sum((t / std) ** 2, axis=1), 2)
+        ends = climb_all(target, np.array([[0.2, 5.0]]), std)
+        (mode,) = add_ends(target, family, Modes(), ends).components
+        assert_allclose(mode.scale(), std, rtol=1e-3)
+
     @pytest.mark.parametrize(("dip", "n"), [(0.01, 1), (0.5, 2)])
     def test_modes_are_told_apart_by_the_dip_between_them(self, dip, n):
         # Of x^4 / 4 - x^2 / 2, whose wells are a quarter deep.
@@ -207,13 +222,14 @@ class TestToldApart:
         )  # fmt: skip
         assert len(add_ends(target, FullGaussian(), Modes(), ends).components) == 1
 
-    def test_a_flat_top_gets_a_scale_of_its_own(self):
-        target = CallableTarget(lambda theta: -anp.sum(theta**4, axis=1), 2)
+    @pytest.mark.parametrize("steepness", [1.0, 2.75])
+    def test_a_flat_top_gets_a_scale_of_its_own(self, steepness):
+        target = CallableTarget(lambda t: -steepness * anp.sum(t**4, axis=1), 2)
         ends = climb_all(target, np.array([[0.5, -0.4]]), np.ones(2))
         (mode,) = add_ends(target, FullGaussian(), Modes(), ends).components
         # The density falls by at most two nats there, and by more at four times that.
-        scale = mode.scale()
-        assert (scale**4 <= 2.0).all() and ((4.0 * scale) ** 4 > 2.0).all()
+        drop, before = (steepness * (k * mode.scale()) ** 4 for k in (1.0, 4.0))
+        assert (drop <= 2.0).all() and (before > 2.0).all()
 
 
 class TestBoxes:
@@ -459,6 +475,53 @@ def test_in_the_plane_a_look_is_cheap():
     assert result.n_evaluations < 60_000
 
 
+@pytest.mark.parametrize(("first", "n_climbs"), [(1, 16), (10, 40), (15, 60)])
+def test_a_search_ends_at_so_many_times_the_climbs_to_the_last_mode(first, n_climbs):
+    """Four times; the starts lead to a second, light mode at a climb that is given."""
+    means = np.array([[0.0, 0.0], [20.0, 0.0]])
+    target = CallableTarget(normals(means, np.array([0.999, 0.001])), 2)
+    search = ModeSearch(target, FullGaussian(), means[:1], None, Settings())
+
+    def draw(n, modes):
+        points = np.tile(means[:1], (n, 1))
+        if not modes.total:
+            points[first - 1] = means[1]
+        return points
+
+    modes = search._searched(draw, np.ones(2), Modes(), 16, 512, 4, 0.0625)
+    assert (modes.last, modes.n_climbs) == (first if first > 1 else 2, n_climbs)
+
+
+@pytest.mark.parametrize("dim", [3, 100])
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 300.0])
+def test_steps_of_curvature_are_as_short_as_the_density_is_narrow(dim, scale):
+    scales = scale * np.linspace(1.0, 2.0, dim)
+    target = CallableTarget(
+        lambda t: -np.log(np.cosh(t / scales)).sum(axis=1), dim,
+        lambda t: -np.tanh(t / scales) / scales,
+    )  # fmt: skip
+    found = diagonal_curvature(target, np.zeros(dim), np.random.default_rng(0))
+    assert_allclose(found * scales**2, 1.0, rtol=1e-3)
+
+
+def test_a_curvature_that_overflows_is_that_of_a_unit_scale():
+    def score(theta):
+        return -1.5e308 * np.sign(theta)
+
+    target = CallableTarget(lambda t: -1.5e308 * np.abs(t[:, 0]), 1, score)
+    with np.errstate(over="ignore"):
+        found = diagonal_curvature(target, np.zeros(1), np.random.default_rng(0))
+    assert_array_equal(found, 1.0)
+
+
+def test_closed_expectations_know_the_curvature():
+    rng = np.random.default_rng(0)
+    X, noise = rng.standard_normal((30, 3)), KnownScale(NormalNoise(), 0.7)
+    target = GLMTarget(Table(X, X[:, 0]), noise, fit_intercept=False)
+    found = inverse_curvature(target, np.zeros(3), DiagonalGaussian())
+    assert_allclose(1.0 / found, (X**2).sum(axis=0) / 0.7**2 + target.scale**-2)
+
+
 def test_scores_that_overflow_far_out_say_nothing_of_curvature():
     def log_density(theta):  # logarithms of exponential variables
         return anp.sum(2 * theta - anp.exp(theta), axis=1)
@@ -491,6 +554,21 @@ class TestMissed:
     def test_a_mode_that_is_far_from_the_mixture_is_missed(self):
         (mode,) = self.found(std=1.0, covered=False)
         assert mode.location == [0.0] and mode.mass == pytest.approx(0.5)
+
+    @pytest.mark.parametrize("constant", [-1000.0, 1000.0])
+    def test_a_normalising_constant_moves_the_mass_and_nothing_else(self, constant):
+        family = DiagonalGaussian()
+        shifted = CallableTarget(
+            lambda t: constant + stats.norm.logpdf(t[:, 0], 0.0, 0.9), 1
+        )
+        known = Component(family, family.from_moments(np.zeros(1), np.ones(1)))
+        modes = Modes((known,), (0.0,))
+        ((_, one),) = weighed(shifted, modes, 0).weighed
+        assert_allclose([one.mass, one.least], constant, atol=0.1)
+        assert one.least < one.mass
+        # The same draws for the same seed.
+        ((_, again),) = weighed(shifted, modes, 0).weighed
+        assert_array_equal(one.theta, again.theta)
 
     def test_a_mode_that_the_mixture_covers_is_not(self):
         assert self.found(std=1.0, covered=True) == []

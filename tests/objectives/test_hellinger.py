@@ -116,6 +116,31 @@ def test_a_sum_that_rests_on_one_draw_is_worth_nothing():
     assert_allclose(lower_confidence_sum(even, 11)[0], 1024.0)
 
 
+def test_fewer_errors_are_taken_off_where_draws_are_quasi_random(rng):
+    terms = rng.normal(1.0, 1.0, 64)
+    se = np.sqrt(64) * terms.std()
+    found = [(terms.sum() - lower_confidence_sum(terms, d)[0]) / se for d in (1, 2, 3)]
+    assert_allclose(found, [1.0, 1.5, 2.0])
+
+
+@pytest.mark.parametrize("mean", [0.4, 2.0])
+def test_the_next_root_is_judged_by_its_angle_to_those_before(mean, rng):
+    """Algorithm 1, equation 3, by quadrature."""
+    family = FullGaussian()
+    target, control, _, _ = problem_parts(family, rng, dim=1)
+    component = Component(family, family.from_moments([mean], [[0.3]]))
+    base = defensive_draws(family, 4096, 1, rng)
+    problem = ResidualRoot(target, control, component, base)
+    z = np.linspace(-9.0, 9.0, 20_001)[:, None]
+    h = np.exp(0.5 * component.log_density(z))
+    g = np.exp(control.roots.log_root(z))
+    f_less_g = control.residual(z, target.log_density(z))
+    between, residual = (np.trapezoid(part * h, z[:, 0]) for part in (g, f_less_g))
+    exact = residual / np.sqrt(1.0 - between**2)
+    # Less one standard error of the draws.
+    assert_allclose(problem.value_and_gradient(problem.start)[0], exact, rtol=0.1)
+
+
 def test_starts_are_ranked_by_what_the_problem_says_of_them(rng):
     family = FullGaussian()
     target, control, _, _ = problem_parts(family, rng)

@@ -17,12 +17,14 @@ from skboost.proposals import (
     skew_direction,
     split_component,
 )
-from skboost.proposals._first import _best_of_short_searches, _groups
+from skboost.proposals._first import _best_of_short_searches, _groups, proper_modes
 from skboost.proposals._greedy import _starts_at
 from skboost.targets import (
     Budget,
+    CallableTarget,
     GLMTarget,
     LaplacePrior,
+    LogDensityError,
     Multinomial,
     NormalPrior,
     Table,
@@ -101,6 +103,21 @@ def test_the_best_of_several_starts_is_searched():
     x, best = _best_of_short_searches(problems, Budget(), Settings(n_restarts=2))
     assert best is problems[1]
     assert x == [0.0]
+
+
+def test_a_climb_without_end_is_no_mode():
+    """On one side of zero the density rises for ever, on the other it has a mode."""
+
+    def log_density(theta):
+        x = theta[:, 0]
+        return anp.where(x > 0, x, -0.5 * (x + 1.0) ** 2)
+
+    target = CallableTarget(log_density, 1)
+    starts, ends = np.array([[1.0], [-3.0]]), np.array([[1e8], [-1.0]])
+    assert proper_modes(target, starts, ends) == [[-1.0]]
+    assert proper_modes(target, starts[1:], ends[1:]) == [[-1.0]]
+    with pytest.raises(LogDensityError, match="rises without end: from x0=.1"):
+        proper_modes(target, starts[:1], ends[:1])
 
 
 def test_modes_within_six_standard_deviations_of_either_are_fitted_together():

@@ -33,7 +33,7 @@ def gaussian(theta):
 
 
 def test_many_steps_on_many_draws_end_at_the_best_component():
-    search = StochasticSearch(4000, n_draws=16)
+    search = StochasticSearch(1000, n_draws=16, decay_every=25)
     family = "gaussian-diag"
     run = {**PUBLISHED, "search": search, "family": family, "max_iter": 1}
     (component,) = boost_posterior(gaussian, 2, **run).posterior.mixture.components
