@@ -14,6 +14,7 @@ from skboost.linear_model._group_responses import Unit
 from skboost.linear_model._groups import levels_of
 from skboost.linear_model._layout import Layout
 from skboost.linear_model._model import highest_point, prior_and_scale
+from skboost.linear_model._preprocessors import numbers_step
 from skboost.posterior import as_posterior, summary_table
 from skboost.targets import NormalPrior, Prior
 from skboost.transforms import Constraints
@@ -146,7 +147,7 @@ class GroupModel:
         spread[:, numbers:] = coef[:, len(fixed) :]
         plain = self.response.plain(
             n_features=len(self.columns.names),
-            numbers=np.array([i for i, _ in self.columns.numbers], dtype=int),
+            numbers=numbers_step(self.columns.numbers, self.columns.labels),
             factors=tuple(factors),
             coef=spread,
             noise=_shared(further),

@@ -165,7 +165,7 @@ class OrdinalResponse(ClassResponse):
         return {f"gap_{k}": prior for k in range(1, len(self.classes) - 1)}
 
     def thresholds(self, model):
-        has_intercept = model.coef.shape[1] > len(model.numbers)
+        has_intercept = model.coef.shape[1] > model.numbers.width
         draws = model.thresholds - (model.coef[:, -1:] if has_intercept else 0.0)
         pairs = zip(self.classes[:-1], self.classes[1:], strict=True)
         return {f"{a}|{b}": one for (a, b), one in zip(pairs, draws.T, strict=True)}
@@ -197,7 +197,7 @@ class PoissonResponse(Response):
         """That of a logarithm, were counts lognormal with the same mean and variance,
         at the rate of a row whose features are zero.
         """
-        has_intercept = model.coef.shape[1] > len(model.numbers)
+        has_intercept = model.coef.shape[1] > model.numbers.width
         log_rate = model.coef[:, -1] if has_intercept else 0.0
         return np.logaddexp(
             0.0 if model.noise is None else np.log1p(model.noise), -log_rate

@@ -101,14 +101,6 @@ def _plain_model(estimator, preprocessor):
             "preprocessor must be None for models with groups, whose columns are "
             "not all numbers. Apply it before the call."
         )
-    columns = getattr(estimator._model_, "columns", None)
-    if columns is not None and columns.labels:
-        names = [columns.names[i] for i in columns.labels]
-        raise ValueError(
-            "Files hold no labels of features; got a model with such columns: "
-            f"{', '.join(map(repr, names))}. Encode them before fit, for example with "
-            "sklearn.preprocessing.OneHotEncoder."
-        )
     return plain
 
 

@@ -1,6 +1,7 @@
 """Fitted transformers of scikit-learn as steps of an exported file, or as a matrix."""
 
 import warnings
+from itertools import groupby
 from numbers import Real
 
 import numpy as np
@@ -40,6 +41,28 @@ def steps_before(preprocessor, n_features):
     step = _step(preprocessor)
     _check_width(step.width, n_features)
     return Before(preprocessor.n_features_in_, step)
+
+
+def numbers_step(numbers, labels):
+    """The step to numbers of `Columns`, of a regression with groups, and its labels."""
+    pairs = []
+    columns = dict.fromkeys(i for i, _ in numbers)
+    for labelled, run in groupby(columns, labels.__contains__):
+        places = [*run]
+        if labelled:
+            pairs += [([k], _indicators(labels[k])) for k in places]
+        else:
+            pairs.append((places, _whole(places)))
+    return Columns(tuple((np.array(places), step) for places, step in pairs))
+
+
+def _indicators(labels):
+    """For every label but the first, whether it stands in a row."""
+    n = len(labels) - 1
+    table = np.eye(n + 1, n, -1, dtype=np.int8)
+    kind = None if isinstance(labels[0], str) else object
+    column = Category(np.array(labels, dtype=kind), table, np.arange(n), -1, -1)
+    return Encoded(np.zeros(n), (column,))
 
 
 def affine_map(preprocessor, n_features):

@@ -70,8 +70,9 @@ def positions(labels, values):
 class GroupedModel:
     """Rows in, linear predictors under every draw of the posterior out.
 
-    `coef` is (n_draws, n_numbers [+ 1]), `noise` (n_draws,) the scale of the noise of
-    responses or the dispersion of counts, or (n_draws, K - 2) gaps of ordered classes.
+    `numbers` is the step that makes numbers of the columns that say no groups, `coef`
+    is (n_draws, n_numbers [+ 1]), `noise` (n_draws,) the scale of the noise of numbers
+    or the dispersion of counts, or (n_draws, K - 2) gaps of ordered classes.
     """
 
     n_features: int
@@ -81,8 +82,9 @@ class GroupedModel:
     noise: object = None
 
     def split(self, X, offset=None):
-        """Numeric columns of rows, their groups by factor, and their offsets."""
-        numbers, X = checked_rows(X, self.n_features, self.numbers), np.asarray(X)
+        """Numbers of rows, their groups by factor, and their offsets."""
+        X = np.asarray(X)
+        numbers = checked_rows(X, self.n_features, self.numbers)
         codes = [f.codes([X[:, c] for c in f.columns]) for f in self.factors]
         return numbers, codes, checked_offset(offset, len(numbers))
 

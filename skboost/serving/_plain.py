@@ -25,12 +25,12 @@ def sigmoid(t):
         return 1.0 / (1.0 + np.exp(-t))
 
 
-def checked_rows(X, n_features, columns=slice(None)):
-    """Columns of the rows that a user passes, as finite numbers."""
+def checked_rows(X, n_features, step=None):
+    """Rows that a user passes as finite numbers, by a step where there is one."""
     X = np.asarray(X)
     if X.ndim != 2 or X.shape[1] != n_features:
         raise ValueError(f"X must have shape (n_samples, {n_features}); got {X.shape}.")
-    X = X[:, columns].astype(float)
+    X = X.astype(float) if step is None else step.apply(X)
     if not np.isfinite(X).all():
         raise ValueError("X must be finite; got NaN or infinity.")
     return X

@@ -353,6 +353,10 @@ class HorseshoePrior(Prior):
     2 % of the horseshoe's between a hundredth of the scale and a hundred times it, and
     bounded at zero.
 
+    Leave `prior_scale` to be learned, and a fit takes a second or two. At a fixed one
+    boosting follows the many shapes of the posterior for ten iterations, some ten
+    times as long, and predictions gain nothing by it: ``max_iter=1`` is enough.
+
     Parameters
     ----------
     scale : float or array-like (dim,), default=1.0

@@ -1,6 +1,7 @@
 """Strings and categories: features of hierarchical models, errors elsewhere."""
 
 import pickle
+import runpy
 import warnings
 
 import numpy as np
@@ -109,14 +110,30 @@ def test_groups_that_are_held_out_are_no_cause_for_warnings():
     assert np.isfinite(scores).all()
 
 
-def test_labels_that_can_not_be_features_are_refused(model, tmp_path):
+def test_labels_that_can_not_be_features_are_refused():
     X, y = frame()
     with pytest.raises(ValueError, match="'sex', and rows that share them; got 60"):
         regression().fit(X.assign(sex=[str(i) for i in range(60)]), y)
     with pytest.raises(ValueError, match="array of objects where column 'x0'"):
         regression(groups=[1]).fit(X.to_numpy(dtype=str), y)
-    with pytest.raises(ValueError, match="no labels of features; .*'sex', 'dose'"):
-        model.export(tmp_path / "model.py")
+
+
+def test_files_read_labels_as_the_model_does(model, tmp_path):
+    X, y = frame()
+    model.export(tmp_path / "model.py")
+    file = runpy.run_path(tmp_path / "model.py")
+    rows = X.assign(dose=X.dose.astype(str))
+    for given in (X, rows, rows.to_numpy(dtype=object)):
+        assert_array_equal(file["predict"](given), model.predict(X))
+    with pytest.raises(ValueError, match="the category 'other'"):
+        file["predict"](X.assign(sex="other"))
+    # Whole numbers as labels, of which floats are none others.
+    numbered = X.assign(dose=X.dose.cat.codes.astype("category"))
+    counted = regression().fit(numbered, y)
+    counted.export(tmp_path / "counted.py")
+    file = runpy.run_path(tmp_path / "counted.py")
+    floats = numbered.assign(dose=numbered.dose.astype(float))
+    assert_array_equal(file["predict"](floats), counted.predict(numbered))
 
 
 @pytest.mark.parametrize(

@@ -113,6 +113,18 @@ def test_a_share_of_the_seconds_is_of_those_that_are_left():
     assert whole.spent is None
 
 
+def test_what_is_used_is_the_larger_share(target):
+    clock = Clock()
+    assert Budget().used == 0.0
+    budget = Budget(10.0, 4 * len(POINTS), target.ledger, clock)
+    clock.now = 2.0
+    assert budget.used == 0.2
+    target.log_density(POINTS)
+    assert budget.used == 0.25
+    clock.now = 9.0
+    assert budget.used == 0.9
+
+
 def test_work_in_hand_ends_where_all_evaluations_are_made(target):
     budget = Budget(max_evaluations=3, ledger=target.ledger)
     with target.ledger.within(budget):
