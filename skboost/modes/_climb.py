@@ -58,7 +58,7 @@ def climb_all(target, starts, scale, max_evaluations=np.inf, arrived=None):
     with np.errstate(all="ignore"):
         height, score = target.value_and_score(starts)
         climbs = _Climbs(starts, height, score * scale, scale)
-        for tick in range(_MAX_TICKS - 1):
+        for tick in range(_MAX_TICKS):
             rows = climbs.under_way()
             straggle = tick > _MANY_TICKS and len(rows) <= len(starts) // 8
             if (

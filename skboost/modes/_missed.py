@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skboost._math import N_ERRORS, log_sum_exp
+from skboost._math import N_ERRORS
 from skboost._random import MODES, generator
 
 # Draws around a mode by which its mass is estimated.
@@ -101,17 +101,17 @@ def missed_modes(modes, mixture, log_evidence, tol, surely=True):
     covered = there >= level + _COVERED
     reached = log_evidence
     if covered.any():
-        reached = min(reached, log_sum_exp(mass[covered][None])[0])
+        reached = min(reached, np.logaddexp.reduce(mass[covered]))
         if not surely:
             # Draws may hold next to nothing of one mode and much of another.
-            lead = laplace - log_sum_exp(laplace[covered][None])[0]
+            lead = laplace - np.logaddexp.reduce(laplace[covered])
             claim = np.maximum(claim, reached + lead)
     for i, (_, one) in enumerate(known):
         if one.fitted:
             claim[i] = one.fitted[1] - log_evidence + reached
     outside = np.where(covered, -np.inf, claim)
     # What a few draws say of one mode by mistake dismisses no other.
-    others = log_sum_exp(outside[None])[0] if surely else outside
+    others = np.logaddexp.reduce(outside) if surely else outside
     share = np.exp(outside - np.logaddexp(reached, others))
     # A mixture without that share of the mass has KL(q || p) as large as it.
     return [

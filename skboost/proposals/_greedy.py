@@ -34,11 +34,11 @@ def skew_direction(target, mixture, k, rng, n_draws=512, n_starts=8, n_steps=15)
     slope = scale.pull(residual)
     directions = rng.standard_normal((mixture.dim, n_starts))
     for _ in range(n_steps):
-        directions /= np.linalg.norm(directions, axis=0) + _TINY
+        directions /= np.maximum(np.linalg.norm(directions, axis=0), _TINY)
         directions = slope.T @ ((z @ directions) ** 2 - 1.0)
     strength = np.linalg.norm(directions, axis=0)
     best = directions[:, strength.argmax()]
-    return scale.lift(best / (np.linalg.norm(best) + _TINY))
+    return scale.lift(best / max(np.linalg.norm(best), _TINY))
 
 
 def split_component(target, mixture, k, rng):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.special import gammaln
+from scipy.stats import multivariate_normal, multivariate_t
 
 from skboost.approximation import Mixture
 from skboost.calibration import (
@@ -26,6 +27,13 @@ from skboost.calibration import (
     student_fit,
 )
 from skboost.calibration._chains import Chains, Scatter
+from skboost.calibration._heavy_tailed import (
+    _DF,
+    _improved,
+    _likeliest_df,
+    _proposal,
+    heavy_tails,
+)
 from skboost.families import DiagonalGaussian, FullGaussian, StudentT
 from skboost.families._moments import Diagonal
 from skboost.targets import BudgetSpent, CallableTarget, Target
@@ -235,6 +243,47 @@ def test_a_student_t_fit_has_the_degrees_of_freedom_of_its_target(rng):
     assert len(pool.theta) == 4 * 2048
 
 
+@pytest.mark.parametrize("df", [3.0, 7.0, np.inf])
+def test_degrees_of_freedom_are_the_likeliest_of_the_choices(df, rng):
+    """By brute force, on weighted draws of a standard one."""
+    dim, n = 3, 4000
+    theta = multivariate_t(np.zeros(dim), df=df, seed=rng).rvs(n)
+    share, squared = rng.dirichlet(np.ones(n)), (theta**2).sum(axis=1)
+    every = [multivariate_t(np.zeros(dim), df=one).logpdf(theta) for one in _DF[:-1]]
+    every.append(multivariate_normal(np.zeros(dim)).logpdf(theta))
+    found = _likeliest_df(_DF, share, squared, dim)
+    assert found == _DF[int(np.argmax(np.array(every) @ share))]
+
+
+def test_the_truth_is_where_steps_of_em_stay(rng):
+    parts = [(np.array([m]), np.eye(1), np.inf) for m in (-1.0, 1.0)]
+    weights = np.array([0.2, 0.8])
+    theta = rng.choice([-1.0, 1.0], 20_000, p=weights) + rng.standard_normal(20_000)
+    pool = Pool(theta[:, None], None, None, np.full(20_000, 1 / 20_000))
+    found, moved = _improved(weights, parts, pool, (np.inf,))
+    assert_allclose(found, weights, atol=0.01)
+    assert_allclose([m[0] for m, *_ in moved], [-1.0, 1.0], atol=0.05)
+    assert_allclose([S[0, 0] for _, S, _ in moved], 1.0, atol=0.05)
+
+
+def test_half_of_the_draws_are_in_heavy_tails():
+    parts = [(np.zeros(2), SCATTER, 5.0), (CENTRE, np.eye(2), np.inf)]
+    found = _proposal(np.array([0.3, 0.7]), parts, normal(CENTRE, 4.0 * SCATTER))
+    tails = [getattr(each.family, "df", np.inf) for each in found.components]
+    assert tails == [5.0, np.inf, 2.0, 2.0, 2.0]
+    assert_allclose(found.weights, [0.12, 0.28, 0.15, 0.35, 0.1])
+    assert_allclose(found.component_locations()[-1], CENTRE)
+
+
+@pytest.mark.parametrize(("dim", "n"), [(2, 1024), (5, 2000)])
+def test_draws_of_a_round_grow_with_the_dimension(dim, n):
+    target = CallableTarget(lambda t: -0.5 * anp.sum(t**2, axis=1), dim)
+    problem = Problem(target, normal(np.zeros(dim), 0.7 * np.eye(dim)), False, 0)
+    heavy_tails(problem, 1.0)
+    # Four rounds, and three thirds of as many that judge.
+    assert target.n_evaluations == pytest.approx(8 * n, abs=3)
+
+
 def test_components_are_gaussian_where_results_are_exponentials():
     """The moments are those of the target all the same."""
     target = CallableTarget(student_t, 2)
@@ -383,4 +432,8 @@ def test_most_trajectories_are_taken_in_a_hundred_dimensions(rng):
     chains = Chains.at(target, rng.standard_normal((200, 100)))
     moved = chains.moved(target, Diagonal(np.ones(100)), rng)
     taken = (moved.theta != chains.theta).any(axis=1)
-    assert taken.mean() > 0.9 and moved.step > chains.step
+    assert taken.mean() > 0.9 and moved.step == 1.5 * chains.step
+    # No longer than twice the first; shorter where few are taken.
+    assert moved.moved(target, Diagonal(np.ones(100)), rng).step == 2.0 * chains.step
+    wide = chains.moved(target, Diagonal(np.full(100, 16.0)), rng)
+    assert wide.step == chains.step / 1.5

@@ -13,7 +13,7 @@ from skboost.calibration import (
     n_chains,
     remaining_kl_interval,
 )
-from skboost.calibration._interval import _clustered
+from skboost.calibration._interval import _clustered, _fitted_shares
 from skboost.families import DiagonalGaussian
 from skboost.targets import CallableTarget, Target
 
@@ -195,6 +195,15 @@ def test_a_narrow_shoulder_in_many_dimensions_is_found(dim, seed):
     lower, upper = result.remaining_kl_interval
     # A little of the shoulder is in reach of the Gaussian.
     assert lower <= truth + error and upper >= 0.9 * truth - error
+
+
+def test_shares_are_those_under_which_draws_are_likeliest():
+    rng = np.random.default_rng(0)
+    means, truth = np.array([0.0, 3.0, 40.0]), np.array([0.3, 0.7, 0.0])
+    draws = rng.choice(means, 4000, p=truth) + rng.standard_normal(4000)
+    found = _fitted_shares(-0.5 * (draws[:, None] - means) ** 2)
+    assert found == pytest.approx(truth, abs=0.02)
+    assert found.sum() == pytest.approx(1.0) and found[-1] > 0.0
 
 
 def test_chains_that_share_a_start_are_not_independent():

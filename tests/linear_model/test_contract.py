@@ -86,13 +86,13 @@ def drawn(model, n, seed):
 @every
 def test_draws_have_their_shapes_moments_and_intervals(name):
     model = fitted(name, max_iter=1)
-    coef, intercept = drawn(model, 20_000, 5)
-    shape = (20_000, 3) if "three" in name else (20_000,)
+    coef, intercept = drawn(model, 8000, 5)
+    shape = (8000, 3) if "three" in name else (8000,)
     assert coef.shape == (*shape, len(features(name))) and intercept.shape == shape
     ends = model.coef_interval(0.8).reshape(*coef.shape[1:], 2)
     inside = (coef > ends[..., 0]) & (coef < ends[..., 1])
     # Those of models with groups are taken from so many pairs.
-    n = 512 if name in HIERARCHICAL else 20_000
+    n = 512 if name in HIERARCHICAL else 8000
     assert_allclose(inside.mean(axis=0), 0.8, atol=5.0 * 0.4 / np.sqrt(n))
     shift = coef.mean(axis=0) - np.reshape(model.coef_, coef.shape[1:])
     # Orbits move means a little.

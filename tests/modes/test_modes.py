@@ -666,7 +666,8 @@ class TestPoles:
 
 def test_modes_of_no_climb_count_none():
     none = Modes((), ())
-    assert none.n_climbs == 0 and not none.several and not len(none.matter)
+    assert none.n_climbs == none.total == none.last == 0
+    assert not none.several and not len(none.matter)
 
 
 def test_what_is_a_little_below_everywhere_is_no_mode_that_is_missed():

@@ -1,6 +1,7 @@
 """Boosted mixtures of conjugate distributions against sums over all assignments."""
 
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -27,6 +28,7 @@ from skboost.conjugate import (
 from skboost.fitting import Limits, Options, boost
 from skboost.objectives import FixedMixture, SearchContext, joint_gains
 from skboost.proposals import ConjugateProposer
+from skboost.proposals._conjugate import _worth_a_look
 from skboost.targets import Budget
 
 MEAN_PRECISION, ALPHA = 0.4, 0.7
@@ -107,6 +109,12 @@ def overlapping():
     X = rng.standard_normal((120, 2))
     X[::2] += 2.0
     return X
+
+
+def test_optima_are_looked_at_once_and_where_their_mass_can_matter():
+    modes = [SimpleNamespace(bound=b) for b in (-5.003, 0.0, -30.0, -5.0, -0.5)]
+    found = [mode.bound for mode in _worth_a_look(modes, [-0.501, -3.0])]
+    assert found == [0.0, -5.0]
 
 
 # --- densities

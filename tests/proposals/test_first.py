@@ -1,6 +1,7 @@
 """The first component, and starts beside the ones there are: each piece by itself."""
 
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import autograd.numpy as anp
 import numpy as np
@@ -17,8 +18,14 @@ from skboost.proposals import (
     skew_direction,
     split_component,
 )
-from skboost.proposals._first import _best_of_short_searches, _groups, proper_modes
-from skboost.proposals._greedy import _starts_at
+from skboost.proposals._first import (
+    _best_of_short_searches,
+    _groups,
+    _projected,
+    proper_modes,
+)
+from skboost.proposals._greedy import _starts_at, residual_points
+from skboost.proposals._propagated import has_room, has_room_for_classes, is_wide
 from skboost.targets import (
     Budget,
     CallableTarget,
@@ -103,6 +110,35 @@ def test_the_best_of_several_starts_is_searched():
     x, best = _best_of_short_searches(problems, Budget(), Settings(n_restarts=2))
     assert best is problems[1]
     assert x == [0.0]
+    assert _best_of_short_searches(problems[:1], None, None)[1] is problems[0]
+
+
+def test_a_diagonal_gaussian_beside_a_full_one_has_the_conditional_variances():
+    covariance = np.array([[1.0, 0.6], [0.6, 4.0]])
+    params = _projected(FAMILY, np.array([3.0, -1.0]), covariance)
+    mean, found = Component(FAMILY, params).moments()
+    assert_allclose(mean, [3.0, -1.0])
+    assert_allclose(np.diag(found), [1.0 - 0.36 / 4.0, 4.0 - 0.36])
+
+
+def test_residual_points_are_where_the_target_has_more_mass():
+    mixture = Mixture.single((FAMILY, STANDARD))
+
+    def points(log_density):
+        target = CallableTarget(log_density, 2)
+        fixed = SimpleNamespace(components=mixture)
+        context = SimpleNamespace(fixed=fixed, target=target, mixture=mixture)
+        return residual_points(context, 50, np.random.default_rng(0))
+
+    def two(theta):
+        away = anp.sum((theta - anp.array([6.0, 0.0])) ** 2, axis=1)
+        return 7.0 + anp.logaddexp(-0.5 * anp.sum(theta**2, axis=1), -0.5 * away)
+
+    found = points(two)
+    assert len(found) and (found[:, 0] > 2.5).all()
+    # The mixture's own density, up to a constant, and one that is zero everywhere.
+    assert not len(points(lambda t: 3.0 + mixture.log_density(t)))
+    assert not len(points(lambda t: -np.inf + 0.0 * t[:, 0]))
 
 
 def test_a_climb_without_end_is_no_mode():
@@ -173,6 +209,19 @@ def test_several_classes_propagate_under_one_normal_prior(prior, scale, found):
     table = Table(rng.standard_normal((20, 2)), np.arange(20) % 3)
     target = GLMTarget(table, Multinomial(3), prior=prior, scale=scale)
     assert propagates(target, FullGaussian()) == found
+
+
+def test_rows_and_columns_have_room_up_to_limits():
+    full, low = FullGaussian(), LowRankGaussian()
+    assert has_room(10_000, 100, full) and not has_room(10_000, 120, full)
+    assert not has_room(100, 10, low)
+    classes = [(1000, 100, 5), (1000, 1000, 5), (10, 1001, 5), (10, 105, 21)]
+    found = [has_room_for_classes(n, dim, full, k) for n, dim, k in classes]
+    assert found == [True, False, False, False]
+    # Hundreds of columns, of which few rows or few columns are swept.
+    wide = [(40, 2000), (500, 1000), (700, 1000), (40, 200), (600, 2000)]
+    assert [is_wide(*size, low) for size in wide] == [True, True, False, False, False]
+    assert not is_wide(40, 2000, full)
 
 
 def test_closed_forms_of_normal_noise_are_least_squares_where_rows_say_all():

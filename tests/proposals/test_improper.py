@@ -56,7 +56,10 @@ def test_a_wide_density_that_holds_its_draws_together_is_proper(std):
 
 @pytest.mark.parametrize(("std", "refused"), [(1e-6, True), (0.01, False)])
 def test_a_component_that_has_shrunk_onto_a_pole_is_refused(std, refused):
-    narrow, rng = normal([0.0, 0.0], [std, std]), np.random.default_rng(0)
+    parts = [
+        (FAMILY, FAMILY.from_moments(np.zeros(2), np.full(2, v))) for v in (1.0, std**2)
+    ]
+    narrow, rng = Mixture(tuple(parts), np.full(2, 0.5)), np.random.default_rng(0)
     found = collapse_to_pole(power_of_distance(1.5), narrow, rng)
     assert ("shrunk onto" in found) == refused
     round_top = CallableTarget(lambda t: -0.5 * (t**2).sum(axis=1), 2, lambda t: -t)

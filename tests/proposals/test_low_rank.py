@@ -28,6 +28,17 @@ def rng():
     return np.random.default_rng(0)
 
 
+def test_without_a_budget_the_diagonal_gaussian_has_a_column_of_zeros():
+    family = DiagonalGaussian()
+    start = Component(family, family.from_moments([1.0, 2.0, 3.0], [4.0, 5.0, 6.0]))
+    target = CallableTarget(lambda t: -0.5 * np.sum(t**2, axis=1), 3, lambda t: -t)
+    with target.ledger.within(Budget(max_evaluations=0)):
+        value, found = fit_low_rank(target, start, None, Settings())
+    assert value == -np.inf and found.family.rank == 1
+    assert_allclose(found.moments()[0], [1.0, 2.0, 3.0])
+    assert_allclose(found.moments()[1], np.diag([4.0, 5.0, 6.0]))
+
+
 class Spiked:
     """A Gaussian with a few strong directions among unequal scales."""
 

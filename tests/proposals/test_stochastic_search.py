@@ -15,6 +15,7 @@ from skboost import (
 from skboost.approximation import Mixture
 from skboost.families import Component, DiagonalGaussian, Laplace
 from skboost.proposals import ElementwiseMixture
+from skboost.proposals._stochastic import adam
 from skboost.strategies import ResidualGain, StochasticSearch
 
 PUBLISHED = {
@@ -40,6 +41,14 @@ def test_many_steps_on_many_draws_end_at_the_best_component():
     # Steps of .1 * .9^40 = .0015 no longer wander.
     assert_allclose(component.mean(), [1.0, -2.0], atol=0.05)
     assert_allclose(component.std(), [0.5, 0.5], atol=0.05)
+
+
+def test_steps_up_a_constant_slope_are_as_long_as_the_rate():
+    """With the averages corrected for their start at zero, from the first one on."""
+    slope = np.array([2.0, -0.5])
+    way = adam(lambda x: slope, np.zeros(2), 5, rate=0.1, every=2, decay=0.5)
+    expected = np.outer([0.2, 0.3, 0.325], [1.0, -1.0])
+    assert_allclose(list(way), expected, rtol=1e-6)
 
 
 def test_few_steps_end_near_the_random_start():
