@@ -239,6 +239,7 @@ def test_a_lattice_knows_what_remains(dim, std):
     assert upper - lower < 0.06
     _, wider = interval_on_lattice(target, mixture, Estimate(-truth, 0.1))
     assert wider == pytest.approx(upper + 0.2)
+    assert interval_on_lattice(target, mixture, Estimate(9.0, 0.0)) == (0.0, 0.0)
 
 
 def test_a_lattice_that_ends_within_the_mass_says_nothing():

@@ -13,6 +13,7 @@ from skboost.approximation import Mixture
 from skboost.boosting import Settings
 from skboost.families import Component, DiagonalGaussian, FullGaussian, LowRankGaussian
 from skboost.proposals import (
+    left_out,
     natural_gaussian,
     propagates,
     skew_direction,
@@ -32,8 +33,10 @@ from skboost.targets import (
     GLMTarget,
     LaplacePrior,
     LogDensityError,
+    Logistic,
     Multinomial,
     NormalPrior,
+    Poisson,
     Table,
 )
 
@@ -136,8 +139,7 @@ def test_residual_points_are_where_the_target_has_more_mass():
 
     found = points(two)
     assert len(found) and (found[:, 0] > 2.5).all()
-    # The mixture's own density, up to a constant, and one that is zero everywhere.
-    assert not len(points(lambda t: 3.0 + mixture.log_density(t)))
+    # Of a density that is zero everywhere there are none.
     assert not len(points(lambda t: -np.inf + 0.0 * t[:, 0]))
 
 
@@ -222,6 +224,25 @@ def test_rows_and_columns_have_room_up_to_limits():
     wide = [(40, 2000), (500, 1000), (700, 1000), (40, 200), (600, 2000)]
     assert [is_wide(*size, low) for size in wide] == [True, True, False, False, False]
     assert not is_wide(40, 2000, full)
+
+
+def test_two_classes_propagate_and_counts_where_a_scale_is_learned():
+    table = Table(np.random.default_rng(0).standard_normal((20, 2)), np.arange(20) % 2)
+    found = [
+        propagates(GLMTarget(table, likelihood), family)
+        for likelihood in (Logistic(), Poisson())
+        for family in (FullGaussian(), DiagonalGaussian())
+    ]
+    assert found == [True, False, False, False]
+
+
+def test_rows_that_are_left_out_weigh_what_they_did_before_tempering():
+    X, weight = np.random.default_rng(0).standard_normal((2, 12)), np.arange(1.0, 13.0)
+    y = (X[0] > 0).astype(float)
+    target = GLMTarget(Table(X.T, y, weight), Logistic(), temperature=0.25)
+    logs, found = left_out(target, FullGaussian())
+    assert_allclose(found, weight)
+    assert_allclose(np.exp(logs).sum(axis=1), 1.0)
 
 
 def test_closed_forms_of_normal_noise_are_least_squares_where_rows_say_all():

@@ -1,6 +1,7 @@
 """Low-rank components: what they find, how their rank grows, and what that costs."""
 
 import tracemalloc
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,7 +20,9 @@ from skboost.families import (
     StudentT,
 )
 from skboost.modes import diagonal_curvature, inverse_curvature, wide_directions
+from skboost.objectives import Candidate
 from skboost.proposals import fit_low_rank, widest
+from skboost.proposals._gaussian import add_columns_to_candidate
 from skboost.targets import Budget, CallableTarget
 
 
@@ -90,6 +93,17 @@ class Spiked:
 
 
 # --- the pieces, against dense algebra
+
+
+def test_a_candidate_that_lacks_no_column_is_not_searched_again():
+    family = LowRankGaussian(rank=1)
+    params = family.from_structure(np.zeros(3), np.ones(3), np.zeros((3, 1))).params
+    found = Candidate(Component(family, params), 0.5)
+    target = CallableTarget(lambda t: -0.5 * np.sum(t**2, axis=1), 3, lambda t: -t)
+    context, rng = SimpleNamespace(target=target), np.random.default_rng(0)
+    # Without an objective nothing could be searched.
+    same = add_columns_to_candidate(context, None, found, Settings(), rng)
+    assert same is found
 
 
 @pytest.mark.parametrize("covariance", ["diag", "low_rank", "full"])
