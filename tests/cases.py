@@ -103,6 +103,7 @@ GROUPS = np.arange(48) % 6
 GROUPED = np.column_stack([X[:, :2], GROUPS])
 _EFFECTS = np.random.default_rng(1).standard_normal(6)[GROUPS]
 OFFSET, EXPOSURE = {"offset": _Y["offset"]}, {"exposure": np.exp(_Y["offset"])}
+PLAIN = {"prior_scale": 1.0, "orbit": None}
 NEGATIVE = {"likelihood": "negative_binomial"}
 ONE = FEW | {"max_iter": 1, "groups": [2]}
 TABLE = np.random.default_rng(2).standard_normal((10, 2)) @ [[1, 2, 0, 1], [0, 1, 1, 2]]
@@ -122,7 +123,7 @@ FLAT = {
     ),
     "poisson": Case(BoostedBayesianPoissonRegression(**GLM), X, _Y["counts"], OFFSET),
     "negative binomial": Case(
-        BoostedBayesianPoissonRegression(orbit=None, **NEGATIVE, **GLM),
+        BoostedBayesianPoissonRegression(**PLAIN, **NEGATIVE, **GLM),
         X, _Y["counts"], EXPOSURE,
     ),
 }  # fmt: skip
@@ -152,9 +153,7 @@ ONLINE = {
 LINEAR = FLAT | HIERARCHICAL | ONLINE
 OTHERS = {
     "ordered classes": Case(
-        BoostedBayesianOrdinalRegression(prior_scale=1.0, orbit=None, **GLM),
-        X,
-        _Y["classes"],
+        BoostedBayesianOrdinalRegression(**PLAIN, **GLM), X, _Y["classes"]
     ),
     "mixture": Case(
         BoostedGaussianMixture(
