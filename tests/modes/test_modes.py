@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from types import SimpleNamespace
 
 import autograd.numpy as anp
 import numpy as np
@@ -36,6 +35,8 @@ from skboost.modes import (
     weighed,
     wide_directions,
 )
+from skboost.modes._climb import Ends
+from skboost.modes._modes import far_draws, promising
 from skboost.targets import CallableTarget, GLMTarget, KnownScale, NormalNoise, Table
 
 CORNERS = np.array([[-7.0, -6.0], [6.0, -7.0], [-5.0, 7.0], [7.0, 6.0]])
@@ -215,12 +216,17 @@ class TestToldApart:
         assert len(add_ends(target, FullGaussian(), Modes(), ends).components) == n
 
     def test_a_slope_is_no_mode_of_its_own(self):
-        target = CallableTarget(lambda t: -0.5 * t[:, 0] ** 2, 1)
-        ends = SimpleNamespace(
-            points=np.array([[0.0], [3.0]]), heights=np.array([0.0, -4.5]),
-            settled=np.ones(2, dtype=bool),
-        )  # fmt: skip
-        assert len(add_ends(target, FullGaussian(), Modes(), ends).components) == 1
+        target = CallableTarget(corners, 2)
+        points = np.vstack([CORNERS, CORNERS[1] + [2.0, -2.0]])
+        settled = np.ones(5, dtype=bool)
+        ends = Ends(points, target.log_density(points), settled)
+        modes = add_ends(target, FullGaussian(), Modes(), ends)
+        # The highest come first.
+        assert modes.counts == (1, 1, 2, 1)
+        assert (modes.n_climbs, modes.total, modes.last) == (5, 5, 4)
+        again = add_ends(target, FullGaussian(), modes, ends)
+        assert again.components == modes.components and again.counts == (2, 2, 4, 2)
+        assert (again.n_climbs, again.last) == (10, 4)
 
     @pytest.mark.parametrize("steepness", [1.0, 2.75])
     def test_a_flat_top_gets_a_scale_of_its_own(self, steepness):
@@ -535,6 +541,86 @@ def test_scores_that_overflow_far_out_say_nothing_of_curvature():
 def test_a_mode_that_one_climb_led_to_is_rare_where_there_are_several():
     assert Modes(mass=(0.0, -1.0, -9.0), counts=(20, 1, 1)).n_rare == 1
     assert Modes(mass=(0.0, -9.0), counts=(1, 1)).n_rare == 0
+
+
+class TestFarDraws:
+    """Where climbs begin: mean logs of distances, which are known of every kind."""
+
+    # Of the absolute value of a standard normal variable.
+    LOG = -0.5 * (np.log(2.0) + np.euler_gamma)
+    N = 16_000
+    ORDER = np.arange(N)
+
+    def draws(self, family, variances, modes=None, **settings):
+        component = family, family.from_moments([5.0, -3.0], variances)
+        given = self.N, np.random.default_rng(0), np.full((2, 2), 40.0)
+        mixture, modes = Mixture.single(component), modes or Modes()
+        return far_draws(mixture, modes, *given, **settings)
+
+    def test_one_in_four_has_the_correlations_of_a_component(self):
+        covariance = np.array([[1.0, 0.009], [0.009, 1e-4]])
+        away = self.draws(FullGaussian(), covariance) - [5.0, -3.0]
+        alike = self.ORDER % 4 == 0
+        z = np.linalg.solve(np.linalg.cholesky(covariance), away[alike].T)
+        log = np.log(np.abs(z)).mean(axis=1) - self.LOG
+        assert_allclose(log, 0.5 * np.log(2.0 * 50.0), atol=0.1)
+        log = np.log(np.abs(away[~alike] / [1.0, 0.01])).mean(axis=0) - self.LOG
+        assert_allclose(log, 0.5 * np.log(2.0 * 3000.0), atol=0.1)
+
+    def test_another_is_of_the_users_scale_around_a_start(self):
+        theta = self.draws(DiagonalGaussian(), np.ones(2), x0_scale=[100.0, 0.1])
+        z = (theta - 40.0)[self.ORDER % 4 == 2] / [100.0, 0.1]
+        assert_allclose(z.mean(axis=0), 0.0, atol=0.1)
+        assert_allclose(z.std(axis=0), 1.0, atol=0.05)
+
+    def test_where_there_are_several_modes_others_are_around_them(self):
+        family, apart = DiagonalGaussian(), 50.0
+        known = [family.from_moments([x, 0.0], np.ones(2)) for x in (-apart, apart)]
+        modes = Modes(tuple(Component(family, one) for one in known), (0.0, -1.0))
+        theta = self.draws(family, np.ones(2), modes)
+        # As far as they are apart, in both coordinates.
+        reach = np.log([apart, apart / np.sqrt(2.0)])
+        middle = np.isin(self.ORDER % 8, [1, 4, 7])
+        log = np.log(np.abs(theta[middle])).mean(axis=0) - self.LOG
+        assert_allclose(log, reach + np.log(0.5) + 0.5 * np.log(8.0), atol=0.1)
+        beside = np.isin(self.ORDER % 8, [3, 5])
+        log = np.log(np.abs(theta[beside, 1])).mean() - self.LOG
+        assert_allclose(log, reach[1] + np.log(0.5) + 0.5 * np.log(16.0), atol=0.1)
+
+
+class TestPromising:
+    """Of draws, those from which the score does not point at a mode that is known."""
+
+    MEANS = np.array([[0.0, 0.0], [30.0, 0.0]])
+
+    def kept(self, counts, n, points):
+        target = CallableTarget(normals(self.MEANS, np.array([0.5, 0.5])), 2)
+        family = FullGaussian()
+        # The first is known with other correlations: the score points past it.
+        shapes = [[1.0, 0.8], [0.8, 1.0]], np.eye(2)
+        known = tuple(
+            Component(family, family.from_moments(mean, np.array(shape)))
+            for mean, shape in zip(self.MEANS, shapes, strict=True)
+        )[: len(counts)]
+        modes = Modes(known, (0.0,) * len(counts), counts=counts)
+        return promising(target, modes, points, n).tolist()
+
+    def test_draws_in_the_basin_of_another_mode_are_kept(self):
+        rng = np.random.default_rng(0)
+        points = self.MEANS[[0] * 10 + [1] * 5] + rng.standard_normal((15, 2))
+        kept = self.kept((20,), 7, points)
+        # A quarter are the first, whatever they are.
+        assert kept[0] == points[0].tolist()
+        assert all(point in kept for point in points[10:].tolist())
+        assert self.kept((), 7, points) == points[:7].tolist()
+        assert self.kept((20,), 15, points) == points.tolist()
+
+    @pytest.mark.parametrize("n_climbs", [1, 2])
+    def test_a_mode_that_one_climb_led_to_is_led_to_again(self, n_climbs):
+        points = np.array([[1.0, 0.5], [-2.0, 1.0], [0.5, -1.0], [-1.0, -2.0]] * 3)
+        points[5] = [31.0, 1.0]
+        kept = self.kept((20, n_climbs), 4, points)
+        assert (points[5].tolist() in kept) == (n_climbs == 1)
 
 
 class TestMissed:

@@ -27,6 +27,7 @@ from skboost.proposals._first import (
 )
 from skboost.proposals._greedy import _starts_at, residual_points
 from skboost.proposals._propagated import has_room, has_room_for_classes, is_wide
+from skboost.proposals._searched_scales import _Searches
 from skboost.targets import (
     Budget,
     CallableTarget,
@@ -156,6 +157,28 @@ def test_a_climb_without_end_is_no_mode():
     assert proper_modes(target, starts[1:], ends[1:]) == [[-1.0]]
     with pytest.raises(LogDensityError, match="rises without end: from x0=.1"):
         proper_modes(target, starts[:1], ends[:1])
+
+
+def test_of_one_scale_components_are_kept_that_half_a_nat_of_overlap_separates():
+    family = FullGaussian()
+    # Minus the log affinities of unit normals are an eighth of their squared distances.
+    found = [
+        Component(family, family.from_moments([x], [[1.0]])) for x in (0.0, 2.5, 1.5)
+    ]
+    logs = [0.0, -1.0, -2.0]
+
+    class Found(_Searches):
+        def _at(self, log_s):
+            return None
+
+        def _component(self, target, start, tol):
+            return found[round(start[0][0])], logs[round(start[0][0])]
+
+    starts = [Component(family, family.from_moments([k], [[1.0]])) for k in range(3)]
+    mixture, evidence = Found(None, None, None)._mixture(0.0, starts, 1e-4)
+    assert_allclose(evidence, np.log(1.0 + np.exp(-1.0)))
+    assert mixture.components == tuple(found[:2])
+    assert_allclose(mixture.weights, np.exp(np.array(logs[:2]) - evidence))
 
 
 def test_modes_within_six_standard_deviations_of_either_are_fitted_together():
