@@ -14,6 +14,7 @@ from scipy.special import expit, log_expit, log_softmax, logsumexp, softmax, xlo
 
 from skboost._math import log_sum_exp
 from skboost.families import DiagonalGaussian
+from skboost.linear_model._count_predictive import log_mixed_probability
 from skboost.linear_model._predictive import (
     N_DRAWS,
     Predictive,
@@ -249,6 +250,44 @@ class BinaryPredictive(ClassPredictive):
                 p = expit(np.asarray(block @ draws.T))
                 out[rows] = (-xlogy(p, p) - xlogy(1 - p, 1 - p)).mean(axis=1)
         return out
+
+    def log_counted(self, X, failures, successes):
+        """Log probability of counts of both classes, (n,); see `log_binomial`."""
+        out, draws = np.empty(X.shape[0]), self._draws()
+        for rows, block in self.model.blocks(X, N_DRAWS):
+            counts = failures[rows], successes[rows]
+            if draws is None:
+                moments = self.model.moments(block)
+                out[rows] = log_binomial(*counts, *moments, self.model.weights)
+            else:
+                out[rows] = log_binomial_of(*counts, np.asarray(block @ draws.T))
+        return out
+
+
+def log_binomial(failures, successes, means, stds, weights):
+    """Log probability of successes among trials (n,), nats.
+
+    Linear predictors are mixtures of Gaussians, means and standard deviations
+    (n, n_parts).
+    """
+    # Trials that all succeed are those of the other class that all fail.
+    turned = failures == 0
+    y = np.where(turned, 0.0, successes)
+    # At least one, where there is no trial.
+    last = np.maximum(np.where(turned, successes, failures), 1.0)
+    means = np.where(turned[:, None], -means, means)
+    # Successes before the last failure are negative binomial. The last of all trials
+    # is a failure in failures / trials of the orders.
+    log_last = np.log(last)[:, None]
+    logs = log_mixed_probability(y, means + log_last, stds, -log_last, weights)
+    logs += np.log1p(y / last)
+    return np.where(failures + successes > 0, logs, 0.0)
+
+
+def log_binomial_of(failures, successes, eta):
+    """The same under draws (n, n_draws) of linear predictors."""
+    n = eta.shape[1]
+    return log_binomial(failures, successes, eta, np.zeros_like(eta), np.full(n, 1 / n))
 
 
 # --- more classes

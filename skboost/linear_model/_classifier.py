@@ -16,7 +16,10 @@ from skboost.linear_model._methods import (
 )
 from skboost.linear_model._predictive import offset_rows
 from skboost.linear_model._ratios import contrast_table, ratio_table
-from skboost.linear_model._row_keywords import warn_of_missing_offset
+from skboost.linear_model._row_keywords import (
+    counted_classes,
+    warn_of_missing_offset,
+)
 from skboost.linear_model._sources import codes_of
 from skboost.targets import validate_offset
 
@@ -186,7 +189,7 @@ class BayesianClassifier(ClassifierMixin):
         aleatoric = predictive.aleatoric(X)
         return total, aleatoric, np.maximum(total - aleatoric, 0.0)
 
-    def log_predictive_density(self, X, y, offset=None):
+    def log_predictive_density(self, X, y, offset=None, trials=None):
         """Log probability of the observed classes under the predictive distribution.
 
         A proper score: larger is better, and only the truth has the largest mean.
@@ -195,15 +198,22 @@ class BayesianClassifier(ClassifierMixin):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
-            Labels among ``classes_``.
+            Labels among ``classes_``; with `trials` how many of these are of the
+            second of two classes, all with the same coefficients.
         offset : array-like of shape (n_samples,), default=None
             As in `predict_proba`.
+        trials : int or array-like of shape (n_samples,), default=None
+            Numbers of trials of every row. Probabilities of counts are not sharpened.
 
         Returns
         -------
         ndarray of shape (n_samples,)
             Nats.
         """
+        if trials is not None:
+            counts = counted_classes(X, y, trials, self.classes_)
+            X, predictive = self._asked(X, offset)
+            return predictive.log_counted(X, *counts)
         logs = self.predict_log_proba(X, offset)
         codes = codes_of(column_or_1d(y), self.classes_)
         return np.take_along_axis(logs, codes[:, None], axis=1)[:, 0]

@@ -8,6 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 from skboost._renamed import MOVED_LEVEL, known_parameters
 from skboost._sklearn import fit_context
 from skboost.fitting import callback_data
+from skboost.linear_model._class_predictive import log_binomial_of
 from skboost.linear_model._group_model import group_model
 from skboost.linear_model._group_responses import ClassResponse
 from skboost.linear_model._groups import read_groups
@@ -18,6 +19,7 @@ from skboost.linear_model._ratios import ratio_table
 from skboost.linear_model._row_keywords import (
     binomial_rows,
     checked_offset,
+    counted_classes,
     of_columns,
     score_of_trials,
 )
@@ -223,18 +225,21 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimat
         rows = self._offset_rows(X, population, offset)
         return self._predictive().quantiles(rows, tails)
 
-    def log_predictive_density(self, X, y, population=False, offset=None):
+    def log_predictive_density(self, X, y, population=False, offset=None, trials=None):
         """Log probability of labels under the posterior predictive distribution.
 
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
-            Labels that `fit` has seen.
+            Labels that `fit` has seen; with `trials` how many of these are of the
+            second of two classes, all with the same effects.
         population : bool, default=False
             A new group for every row.
         offset : array-like of shape (n_samples,) or str, default=None
             As in `predict_proba`.
+        trials : int, array-like of shape (n_samples,) or str, default=None
+            As in `fit`.
 
         Returns
         -------
@@ -242,6 +247,13 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimat
             Nats.
         """
         check_is_fitted(self)
+        if trials is not None:
+            (trials,) = of_columns(X, trials=trials)
+            failures, successes = counted_classes(X, y, trials, self.classes_)
+            rows = self._offset_rows(X, population, offset)
+            parts = self._predictive().model.predictors(*rows)
+            logs = [log_binomial_of(failures[k], successes[k], eta) for k, eta in parts]
+            return np.concatenate(logs)
         y = checked_labels(self, X, y)
         codes = ranks_of(y, self.classes_)
         proba = self.predict_proba(X, population, offset)

@@ -25,6 +25,23 @@ def binomial_rows(X, y, trials, sample_weight=None, offset=None):
             f"successes of every row; got X as a {type(X).__name__}. Pass rows of "
             "single trials with sample_weight instead."
         )
+    failures, successes = counted_classes(X, y, trials)
+    weight = check_sample_weight(sample_weight, X, dtype=np.float64)
+    both = np.tile(np.arange(len(failures)), 2)
+    labels = np.repeat([0, 1], len(failures))
+    if offset is not None:
+        offset = validate_offset(offset, len(failures))[both]
+    weight = weight[both] * np.concatenate([failures, successes])
+    return rows_of(X, both), labels, weight, offset
+
+
+def counted_classes(X, y, trials, classes=(0, 1)):
+    """Failures and successes of every row; of more than two classes a ValueError."""
+    if len(classes) > 2:
+        raise ValueError(
+            f"trials must be None for {len(classes)} classes; got some. Counts of "
+            "successes and failures are of two."
+        )
     if np.ndim(trials) == 0:
         trials = np.full(num_samples(X), trials)
     successes, trials = _whole("y", y), _whole("trials", trials)
@@ -36,13 +53,7 @@ def binomial_rows(X, y, trials, sample_weight=None, offset=None):
             "y must not exceed trials, of which it counts the successes; got "
             f"{successes[row]:g} of {trials[row]:g} in row {row}."
         )
-    weight = check_sample_weight(sample_weight, X, dtype=np.float64)
-    both = np.tile(np.arange(len(trials)), 2)
-    counted = np.concatenate([trials - successes, successes])
-    labels = np.repeat([0, 1], len(trials))
-    if offset is not None:
-        offset = validate_offset(offset, len(trials))[both]
-    return rows_of(X, both), labels, weight[both] * counted, offset
+    return trials - successes, successes
 
 
 def _whole(name, values):

@@ -9,6 +9,7 @@ import sklearn
 from numpy.testing import assert_allclose
 from scipy import sparse
 from scipy.special import expit
+from scipy.stats import binom
 from sklearn.base import clone
 from sklearn.model_selection import KFold, cross_validate
 
@@ -52,6 +53,34 @@ def test_trials_are_rows_that_stand_as_often():
     )
 
 
+@pytest.mark.parametrize("family", ["gaussian", "laplace"])
+def test_probabilities_of_counts_are_those_of_binomial_ones(family):
+    one = {"max_iter": 1, "prior_scale": 1.0, "family": family}
+    model = flat().set_params(**one).fit(X, Y, trials=TRIALS)
+    found = model.log_predictive_density(X, Y, trials=TRIALS)
+    if family == "gaussian":
+        # The linear predictor of a row is Gaussian.
+        nodes, weights = np.polynomial.hermite_e.hermegauss(200)
+        mean, std = model.predict_latent(X)
+        p = expit(mean[:, None] + std[:, None] * nodes)
+        exact = binom.pmf(Y[:, None], TRIALS[:, None], p) @ weights / weights.sum()
+        assert_allclose(found, np.log(exact), atol=1e-8)
+    # Every number of successes in eight trials, and one trial alone.
+    of_eight = [
+        model.log_predictive_density(X, np.full(24, k), None, 8) for k in range(9)
+    ]
+    assert_allclose(np.exp(of_eight).sum(axis=0), 1.0, rtol=1e-8)
+    alone = model.log_predictive_density(X, Y > 0, trials=1)
+    expected = model.log_predictive_density(X, (Y > 0).astype(int))
+    assert_allclose(alone, expected, atol=1e-3 if family == "laplace" else 1e-8)
+
+
+def test_probabilities_of_counts_are_of_two_classes():
+    model = flat().set_params(max_iter=1, prior_scale=1.0).fit(X, Y % 3)
+    with pytest.raises(ValueError, match="trials must be None for 3 classes"):
+        model.log_predictive_density(X, Y, trials=TRIALS)
+
+
 @pytest.mark.slow
 def test_groups_have_trials_too():
     frame = pd.DataFrame(X[:, :1], columns=["dose"])
@@ -65,6 +94,19 @@ def test_groups_have_trials_too():
     )
     score = model.score(frame, Y, trials=TRIALS)
     assert score == pytest.approx(expected.score(frame.iloc[EACH], LABELS))
+    by_count = [
+        model.log_predictive_density(frame, np.full(24, k), trials=5) for k in range(6)
+    ]
+    assert_allclose(np.exp(by_count).sum(axis=0), 1.0)
+    alone = model.log_predictive_density(frame, Y > 0, trials=1)
+    assert_allclose(alone, model.log_predictive_density(frame, Y > 0))
+    draws = model._predictive().model.predictors(
+        *model._offset_rows(frame, False, None)
+    )
+    p = expit(np.concatenate([eta for _, eta in draws]))
+    exact = binom.pmf(Y[:, None], TRIALS[:, None], p).mean(axis=1)
+    found = model.log_predictive_density(frame, Y, trials=TRIALS)
+    assert_allclose(found, np.log(exact))
 
 
 def test_searches_route_trials():
