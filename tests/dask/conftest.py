@@ -7,7 +7,7 @@ import pytest
 @pytest.fixture(scope="module")
 def data():
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((3000, 4)) * [1.0, 5.0, 0.2, 1.0]
+    X = rng.standard_normal((1500, 4)) * [1.0, 5.0, 0.2, 1.0]
     eta = X @ [1.0, -0.2, 2.0, 0.0] + 0.5
     return {
         "X": X,

@@ -68,7 +68,8 @@ def test_every_response_takes_them(what, prior_scale):
 
 
 def test_names_and_indices_are_the_same_and_survive_clones_and_pickles():
-    model = fitted("numbers", {"dose": StudentTPrior(scale=0.1)}, prior_scale=1.0)
+    settings = {"prior_scale": 1.0, "max_iter": 1}
+    model = fitted("numbers", {"dose": StudentTPrior(scale=0.1)}, **settings)
     again = clone(model).set_params(prior={1: StudentTPrior(scale=0.1)})
     again.fit(X, RESPONSES["numbers"][1])
     assert np.array_equal(again.coef_, model.coef_)
@@ -95,7 +96,7 @@ def test_a_scale_is_learned_from_the_other_coefficients_alone():
 def test_partial_fit_begins_with_them():
     model, y = RESPONSES["numbers"]
     prior = {"dose": NormalPrior(1e-3, mean=2.0)}
-    model = model(prior=prior, random_state=0, orbit=None)
+    model = model(prior=prior, random_state=0, orbit=None, max_iter=1)
     for rows in (slice(0, 15), slice(15, 30)):
         model.partial_fit(X[rows], y[rows])
     assert model.coef_[1] == pytest.approx(2.0, abs=0.01)

@@ -575,7 +575,8 @@ class TestFarDraws:
 
     def test_where_there_are_several_modes_others_are_around_them(self):
         family, apart = DiagonalGaussian(), 50.0
-        known = [family.from_moments([x, 0.0], np.ones(2)) for x in (-apart, apart)]
+        wide = np.full(2, 4.0)
+        known = [family.from_moments([x, 0.0], wide) for x in (-apart, apart)]
         modes = Modes(tuple(Component(family, one) for one in known), (0.0, -1.0))
         theta = self.draws(family, np.ones(2), modes)
         # As far as they are apart, in both coordinates.
