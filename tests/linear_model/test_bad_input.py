@@ -114,12 +114,12 @@ def test_constant_columns(fit, value):
 @pytest.mark.parametrize(
     ("rows", "y", "settings"),
     [
-        (RNG.standard_normal((6, 50)), np.arange(6) % 2, {}),
+        (RNG.standard_normal((6, 50))[:, :25], np.arange(6) % 2, {}),
         (X + 1e6, Y, {}),
         (X[:2], [0, 1], {}),
         (X, Y, {"prior_scale": 1e6}),
     ],
-    ids=["50 columns", "far from the origin", "two rows", "wide prior"],
+    ids=["25 columns", "far from the origin", "two rows", "wide prior"],
 )
 def test_little_to_learn_from(fit, rows, y, settings):
     assert_sound(fit(rows, y, **settings), rows)
