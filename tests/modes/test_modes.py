@@ -677,6 +677,24 @@ class TestMissed:
         assert missed_modes(modes, *parts) == []
         assert len(missed_modes(modes, *parts, surely=False)) == 1
 
+    def test_laplaces_mass_counts_where_draws_hold_next_to_none(self):
+        """Compared with what it says of the mode that the mixture has."""
+        family = DiagonalGaussian()
+        places = [family.from_moments([x], np.ones(1)) for x in (0.0, 40.0)]
+        known = tuple(Component(family, one) for one in places)
+        modes = Modes(known, (-4.0, -5.0))
+        target = CallableTarget(lambda t: stats.norm.logpdf(t[:, 0]), 1)
+        ((_, here), (_, there)) = weighed(target, modes, 0).weighed
+        there = there._replace(log_p=np.full(256, -3.0), mass=-9.0, least=-9.0)
+        modes = replace(modes, weighed=((0, here), (1, there)))
+        mixture = Mixture.single((family, places[0]))
+        assert missed_modes(modes, mixture, 0.0, 0.01) == []
+        (found,) = missed_modes(modes, mixture, 0.0, 0.01, surely=False)
+        # A share of exp(-1) beside one.
+        assert found.index == 1 and found.mass == pytest.approx(
+            1 / (1 + np.e), abs=0.01
+        )
+
     def test_what_few_draws_say_of_one_mode_dismisses_no_other(self):
         family = DiagonalGaussian()
         away = CallableTarget(lambda t: stats.norm.logpdf(t[:, 0]), 1)

@@ -9,8 +9,8 @@ package ``--n`` lines are drawn. On each, a comparison is turned round, ``+`` an
 or ``*`` and ``/``, ``and`` and ``or``, ``min`` and ``max`` are swapped, a constant of
 at most 3 is off by one, a returned formula changes its sign, or a ``not`` or a minus
 is dropped. Larger constants are settings, of which no test ought to hold the value.
-What raises or warns is left alone, and so are annotations, checks of types and
-``__init__.py``.
+What raises or warns is left alone, and so are annotations, checks of types,
+``__init__.py``, and names of streams of random numbers, of which any is as good.
 
 The tests are those of the package's room (``rooms/``), the files first that name what
 the changed file defines. ``--tests`` names others, for what has survived those;
@@ -39,7 +39,10 @@ COMPARISONS |= {other: operator for operator, other in COMPARISONS.items()}
 EXTREMES = {"min": "max", "minimum": "maximum", "argmin": "argmax"}
 EXTREMES |= {other: name for name, other in EXTREMES.items()}
 LEFT_ALONE = (ast.Raise, ast.JoinedStr, ast.Import, ast.ImportFrom, ast.Assert)
-CHECKS = {"isinstance", "issubclass", "warn", "hasattr", "getattr"}
+# What asks for a type, warns, or names a stream of random numbers.
+CHECKS = {
+    "isinstance", "issubclass", "warn", "hasattr", "getattr", "generator", "rng",
+}  # fmt: skip
 
 
 def places(node):
