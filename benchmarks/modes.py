@@ -28,6 +28,7 @@ from pathlib import Path
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
+from scipy.stats import norm
 
 from skboost import boost_posterior
 
@@ -121,6 +122,8 @@ class Published:
         self.arms, self.roots = one.modes is None, getattr(one, "Ls", None)
         self.n_modes = len(self.places)
         self.shares = np.full(self.n_modes, 1.0 / self.n_modes)
+        if self.arms:
+            self.shares, self.log_z = goals_of_arm(self.places, self.dim)
 
     def __call__(self, theta):
         return self.log_density(theta)
@@ -132,6 +135,31 @@ class Published:
             theta = np.stack([np.cos(angles).sum(1), np.sin(angles).sum(1)], axis=1)
         away = ((theta[:, None] - self.places) ** 2).sum(axis=2)
         return np.bincount(away.argmin(axis=1), minlength=self.n_modes)
+
+
+def goals_of_arm(goals, dim, n=400_000):
+    """Shares of the goals of the planar robot, and its log evidence.
+
+    The first angle, standard normal, turns the whole arm: given the others, of standard
+    deviation .2, it is integrated where the hand is as far out as the goals. The others
+    are drawn near arcs that reach so far, and weighed. Goals hold the hand to .01; over
+    .05 the density of how far out it is changes as little.
+    """
+    rng = np.random.default_rng(0)
+    sd, bend, spread, hold = 0.2, 0.3, 0.22, 0.05
+    side = rng.choice([-1.0, 1.0], size=(n, 1))
+    turns = side * bend + spread * rng.standard_normal((n, dim - 1))
+    log_w = -0.5 * ((turns / sd) ** 2).sum(axis=1) - (dim - 1) * np.log(sd / spread)
+    arcs = [((turns + s * bend) / spread) ** 2 for s in (-1.0, 1.0)]
+    log_w -= np.logaddexp(*(-0.5 * arc.sum(axis=1) for arc in arcs)) - np.log(2.0)
+    angles = np.cumsum(np.column_stack([np.zeros(n), turns]), axis=1)
+    hand = np.stack([np.cos(angles).sum(axis=1), np.sin(angles).sum(axis=1)])
+    out = np.hypot(*goals[0])
+    log_w += norm.logpdf(np.hypot(*hand), out, hold) - np.log(out)
+    first = np.arctan2(*goals.T[::-1])[:, None] - np.arctan2(*hand[::-1])
+    around = first[..., None] + 2.0 * np.pi * np.arange(-2, 3)
+    mass = (norm.pdf(around).sum(axis=2) * np.exp(log_w)).mean(axis=1)
+    return mass / mass.sum(), float(np.log(mass.sum()))
 
 
 def forty(densities):

@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 
 # Purposes keep the streams of one iteration apart.
 BASE, SEARCH, POOL, REFINE, FRESH, PROBE, REPORT, MODES, WARP = range(9)
-CALIBRATE, INTERVAL, ORBIT, EFFECTS = 9, 10, 11, 12
+CALIBRATE, INTERVAL, ORBIT, EFFECTS, EVIDENCE = 9, 10, 11, 12, 13
 
 
 def root_seed(random_state):

@@ -12,6 +12,14 @@ from skboost.approximation._diagnostics import (
     remaining_kl,
     restricted_elbo,
 )
+from skboost.approximation._evidence import (
+    TAIL_DRAWS,
+    LogEvidence,
+    evidence_of,
+    has_tails,
+    heavy_tailed,
+    log_evidence,
+)
 from skboost.approximation._mixture import Mixture, checked_points, kept_components
 from skboost.approximation._pooled_draws import (
     PooledDraws,

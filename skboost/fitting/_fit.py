@@ -17,6 +17,7 @@ from skboost.fitting._judgement import (
     by_held_draws,
     interval_of,
     judged,
+    with_evidence,
     with_orbits,
 )
 from skboost.fitting._messages import message_of, warn_where_called
@@ -205,6 +206,8 @@ class Fit:
                 judgement = by_held_draws(self.run)
             elif not mixture.equals(judgement.fresh.mixture):
                 judgement = judged(self._problem, self.run, mixture)
+            if unchanged:
+                judgement = with_evidence(self._problem, self.run, judgement)
             parts = self._problem, self.run, done, judgement
             interval = interval_of(*parts, self._n_evaluated)
         elbo, remaining = with_orbits(done, judgement)
@@ -222,7 +225,7 @@ class Fit:
             calibration=done.calibration,
             orbiting=done.orbiting,
             log_evidence=judgement.log_evidence.value,
-            log_evidence_se=judgement.log_evidence.se,
+            log_evidence_se=judgement.log_evidence.known_se,
             modes_found=judgement.modes_found(place),
         )
         self._let_go()

@@ -6,12 +6,14 @@ from typing import NamedTuple
 import numpy as np
 
 from skboost._budget import BudgetSpent
-from skboost._random import INTERVAL, REPORT, generator
+from skboost._random import EVIDENCE, INTERVAL, REPORT, generator
 from skboost.approximation import (
     Estimate,
     FreshDraws,
+    LogEvidence,
     RemainingKL,
-    log_mean_weight,
+    evidence_of,
+    has_tails,
 )
 from skboost.calibration import (
     KLInterval,
@@ -36,8 +38,9 @@ class Judgement(NamedTuple):
     """Estimates of a mixture before orbits.
 
     `modes` are those that are known of the target, `missed` those that the mixture
-    lacks. Held draws are those by which the run judged its best iterate: then nothing
-    was evaluated, and no probe has looked for modes.
+    lacks; `evidence` is None where no draws of the tails were made. Held draws are
+    those by which the run judged its best iterate: then nothing was evaluated, and no
+    probe has looked for modes.
     """
 
     fresh: FreshDraws
@@ -45,6 +48,7 @@ class Judgement(NamedTuple):
     modes: object = None
     missed: tuple = ()
     from_held_draws: bool = False
+    evidence: LogEvidence | None = None
 
     @property
     def elbo(self):
@@ -52,14 +56,20 @@ class Judgement(NamedTuple):
 
     @property
     def log_evidence(self):
-        """By importance sampling from the mixture, an `Estimate` in nats."""
-        elbo, remaining, fresh = self.elbo, self.remaining, self.fresh
+        """`LogEvidence`; without draws of the tails, by those of the mixture alone."""
+        if self.evidence is not None:
+            return self.evidence
+        elbo, remaining = self.elbo, self.remaining
         se = float(np.hypot(elbo.se, remaining.se))
-        if fresh.log_joint is not None and fresh.outside < 1.0:
-            with np.errstate(divide="ignore"):
-                share = np.log(len(fresh.theta) * fresh.row_weights)
-            se = log_mean_weight(fresh.log_ratio + share)[1]
-        return Estimate(elbo.value + remaining.value, se)
+        return LogEvidence(elbo.value + remaining.value, se, remaining.khat, 1.0)
+
+    def with_tails(self, remaining):
+        """What remains, with the mass that draws of the mixture never see."""
+        if self.evidence is None:
+            return remaining
+        unseen = self.evidence.beyond(self.elbo.value + self.remaining.value)
+        se = float(np.hypot(remaining.se, self.evidence.se if unseen else 0.0))
+        return remaining._replace(value=remaining.value + unseen, se=se)
 
     @property
     def may_miss(self):
@@ -133,12 +143,31 @@ def _by_new_draws(problem, run, mixture):
 
 def with_orbits(corrected, judgement):
     """ELBO and `RemainingKL` of a mixture with its orbits, whose gain is known."""
-    elbo, remaining = judgement.elbo, judgement.remaining
+    elbo = judgement.elbo
     if corrected.remaining is None:
-        return elbo, remaining
+        return elbo, judgement.with_tails(judgement.remaining)
     gain, se = corrected.orbiting.gain, corrected.orbiting.gain_se
     error = float(np.hypot(elbo.se, se))
-    return Estimate(elbo.value + gain, error), corrected.remaining
+    remaining = judgement.with_tails(corrected.remaining)
+    return Estimate(elbo.value + gain, error), remaining
+
+
+def with_evidence(problem, run, judgement):
+    """A judgement with the evidence by draws of the tails, too.
+
+    Not after an interruption, nor where evaluations are dear or the tails light, nor
+    where the budget of the run leaves no room.
+    """
+    engine, target, *_ = problem
+    fresh = judgement.fresh
+    unknown = fresh.log_joint is None or fresh.outside == 1.0
+    given = judgement.from_held_draws or engine.held_draws_are_new or run.end is None
+    if unknown or given or target.log_concave or not has_tails(fresh.mixture):
+        return judgement
+    rng = generator(engine.settings.seed, EVIDENCE, run.n_iter)
+    with suppress(BudgetSpent):
+        return judgement._replace(evidence=evidence_of(target, fresh, rng))
+    return judgement
 
 
 def interval_of(problem, run, corrected, judgement, n_evaluated):

@@ -57,8 +57,9 @@ class BoostingResult(VersionedPickle):
         (low, high) estimate of the remaining error, in nats. What short chains from
         the posterior do not reach is not in it; `high` is inf where nothing is known.
     log_evidence, log_evidence_se : float
-        Log of the normalising constant by importance sampling from the mixture, and its
-        standard error; blind to what the mixture never reaches, as `pareto_k` to that.
+        Log of the normalising constant by importance sampling from the mixture and from
+        copies of it with heavy tails, and its standard error: inf where weights say
+        that it cannot be trusted. Blind to what neither reaches, such as another mode.
     modes_found : tuple of FoundMode
         Where climbs ended, the heaviest first: ``location`` on your scale, the number
         ``n_climbs`` of them, ``mass``, the share of what all these modes hold by draws

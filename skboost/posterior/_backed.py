@@ -27,16 +27,21 @@ def weighted(drawn, log_joint):
     sample = ImportanceSample.of(*drawn, log_joint)
     # Above this shape no practical number of draws gives a reliable estimate.
     if sample.khat > 0.7:
-        warnings.warn(
-            f"The importance weights have a Pareto shape of {sample.khat:.2f}, above "
-            "0.7: a few draws carry them, and what is computed from them is not "
-            "reliable. Improve the approximation (max_iter, n_draws, a family with "
-            "heavier tails) rather than raise n.",
-            ImportanceWarning,
-            # At the line of the user, who called the caller's caller.
-            stacklevel=4,
-        )
+        # At the line of the user, who called the caller's caller.
+        warn_of_heavy_tails(sample.khat, stacklevel=5)
     return sample
+
+
+def warn_of_heavy_tails(khat, stacklevel):
+    """Warn of weights that a few draws carry."""
+    warnings.warn(
+        f"The importance weights have a Pareto shape of {khat:.2f}, above "
+        "0.7: a few draws carry them, and what is computed from them is not "
+        "reliable. Improve the approximation (max_iter, n_draws, a family with "
+        "heavier tails) rather than raise n.",
+        ImportanceWarning,
+        stacklevel=stacklevel,
+    )
 
 
 def resampled(draw, log_joint, n, n_proposals, rng):
@@ -88,8 +93,11 @@ class MixtureBacked:
 
     def _draw(self, n, rng):
         """Draws and their log densities."""
-        theta = self._mixture.sample(n, rng)
-        return theta, self._mixture.log_density(theta)
+        return self._placed(self._mixture.sample(n, rng), self._mixture)
+
+    def _placed(self, z, *mixtures):
+        """Draws of mixtures as users meet them, and log densities under each."""
+        return z, *(mixture.log_density(z) for mixture in mixtures)
 
     def truncate(self, k):
         """The `k` heaviest components, weights divided by their sum.

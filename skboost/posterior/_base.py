@@ -5,15 +5,21 @@ from html import escape
 
 import numpy as np
 
+from skboost.approximation import TAIL_DRAWS, heavy_tailed, log_evidence
 from skboost.posterior._backed import (
     MixtureBacked,
     as_generator,
     check_size,
     resampled,
+    warn_of_heavy_tails,
     weighted,
 )
 from skboost.posterior._distances import hellinger_distance, unwarped
-from skboost.posterior._importance import LogJointTarget
+from skboost.posterior._importance import (
+    Evidence,
+    LogJointTarget,
+    evaluate_log_joint,
+)
 from skboost.posterior._marginal import check_level
 from skboost.posterior._storage import save_mixture
 from skboost.posterior._tables import check_names, summary_table
@@ -258,6 +264,7 @@ class BasePosterior(MixtureBacked):
         log_joint : callable (n, dim) -> (n,), or object with ``log_density``
             Nats; -inf is legal.
         n : int, default=4000
+            Draws of the posterior.
         level : float, default=0.95
             Confidence of either end of ``interval`` against Monte Carlo error.
         random_state : int, RandomState instance or None, default=None
@@ -266,15 +273,29 @@ class BasePosterior(MixtureBacked):
         -------
         Evidence
             ``elbo`` estimates a lower bound of ln Z; ``log_evidence`` estimates ln Z
-            by importance sampling and bounds nothing; each with a standard error.
+            by importance sampling, also from half as many draws of copies with heavy
+            tails, and bounds nothing; each with a standard error.
 
         Warns
         -----
         ImportanceWarning
-            If k-hat is above 0.7.
+            If k-hat is above 0.7 and a draw carries more than 1 % of all weight: the
+            standard error of ``log_evidence`` is then infinite.
         """
         level = check_level(level)
-        return self._weighted(log_joint, n, random_state).evidence(level)
+        n, rng = check_size("n", n), as_generator(random_state)
+        known = self.with_log_joint(log_joint)
+        own, tails = known._mixture, heavy_tailed(self.mixture)
+        n_tails = max(int(TAIL_DRAWS * n), 2)
+        z = np.concatenate([own.sample(n, rng), tails.sample(n_tails, rng)])
+        theta, log_q, log_tails = known._placed(z, own, tails)
+        values = evaluate_log_joint(log_joint, theta)
+        rows = np.full(n, 1.0 / n), np.full(n_tails, 1.0 / n_tails)
+        found = log_evidence(values, log_q, log_tails, rows)
+        if not found.reliable:
+            warn_of_heavy_tails(found.khat, stacklevel=3)
+        given = found.value, found.known_se, found.khat
+        return Evidence.of(values[:n] - log_q[:n], *given, level)
 
     def error_estimates(self, log_joint, n=4000, random_state=None):
         """Distances to the exact posterior and what follows: `ErrorEstimates`.

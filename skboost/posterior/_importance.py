@@ -39,16 +39,18 @@ class Evidence(NamedTuple):
         bound of ln Z; this is its Monte Carlo estimate. -inf, with no standard
         error, where the log joint is -inf at a draw.
     log_evidence, log_evidence_se : float
-        Importance-sampling estimate of ln Z, Pareto-smoothed, and its standard
-        error. It bounds nothing: it tends to be low, by all the mass that q never
-        reaches, and its standard error does not know of that.
+        Importance-sampling estimate of ln Z and its standard error, which is inf
+        where the weights say that it cannot be trusted. Draws of copies with heavy
+        tails reach what q lacks around it (Hesterberg 1995; Owen & Zhou 2000); what is
+        beyond, such as another mode, neither of the two knows.
     interval : tuple of float
         ``(low, high)``: the ELBO less its Monte Carlo error, and the estimate plus
         its own. `low` is below ln Z with at least the confidence asked for, as far as
-        the error of the ELBO's average is normal. `high` is not an upper bound.
+        the error of the ELBO's average is normal, `high` above it where no mass is
+        beyond the draws.
     khat : float
-        Pareto shape of the weights: above 0.7 `log_evidence` is not reliable, and a
-        small value is no proof that it is.
+        Pareto shape of the weights: above 0.7 `log_evidence` is not reliable where a
+        few draws carry them, and a small value is no proof that it is.
 
     Examples
     --------
@@ -68,6 +70,14 @@ class Evidence(NamedTuple):
     log_evidence_se: float
     interval: tuple
     khat: float
+
+    @classmethod
+    def of(cls, log_ratio, value, se, khat, level):
+        """Of ``log joint - ln q`` at draws of q, and an estimate of ln Z."""
+        width = float(ndtri(0.5 * (1.0 + check_level(level))))
+        elbo, elbo_se = mean_and_se(log_ratio)
+        low = elbo if elbo == -float("inf") else elbo - width * elbo_se
+        return cls(elbo, elbo_se, value, se, (low, value + width * se), khat)
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,6 +178,10 @@ class ImportanceSample:
     def evidence(self, level=0.95):
         """Log evidence between a bound and an estimate: `Evidence`.
 
+        The estimate is that of the mixture's own draws, smoothed, which tends to be
+        low by the tails that the mixture lacks: its standard error does not know of
+        them. That of ``posterior.evidence`` does.
+
         Parameters
         ----------
         level : float, default=0.95
@@ -183,18 +197,8 @@ class ImportanceSample:
         ValueError
             If `level` is not between 0 and 1, or the draws are those of `resample`.
         """
-        width = float(ndtri(0.5 * (1.0 + check_level(level))))
-        elbo, elbo_se = mean_and_se(self._known_ratio("evidence"))
-        low = elbo if elbo == -float("inf") else elbo - width * elbo_se
-        high = self.log_evidence + width * self.log_evidence_se
-        return Evidence(
-            elbo,
-            elbo_se,
-            self.log_evidence,
-            self.log_evidence_se,
-            (low, high),
-            self.khat,
-        )
+        given = self.log_evidence, self.log_evidence_se, self.khat
+        return Evidence.of(self._known_ratio("evidence"), *given, level)
 
     def errors(self):
         """Distances between the mixture and the target: `ErrorEstimates`.

@@ -335,11 +335,11 @@ class TransformedPosterior(MixturePosterior):
         """As `MixturePosterior.sample`; all draws are inside the constraints."""
         return self._constraints.forward(super().sample(n, random_state))
 
-    def _draw(self, n, rng):
+    def _placed(self, z, *mixtures):
         # By way of z: rounding at the edge of the support does not show.
-        z = self._mixture.sample(n, rng)
-        log_q = self._mixture.log_density(z) - self._constraints.log_jacobian(z)
-        return self._constraints.forward(z), log_q
+        _, *values = super()._placed(z, *mixtures)
+        log_jacobian = self._constraints.log_jacobian(z)
+        return self._constraints.forward(z), *(v - log_jacobian for v in values)
 
     def mean(self):
         """Posterior mean, shape (dim,).
