@@ -88,7 +88,7 @@ def marginal_of(rows, likelihood=None, scale=None):
     """Log likelihood of grouped rows, effects integrated out; None is normal noise.
 
     With the scales of normal coefficients these are integrated out, too, where noise is
-    normal: what is left is a density of scales.
+    normal or by Laplace's method: what is left is a density of scales.
     """
     n_factors = len(rows.factors)
     n_columns = rows.X.shape[1]
@@ -111,4 +111,5 @@ def marginal_of(rows, likelihood=None, scale=None):
     # Nine nodes for each effect of a group: 729 of three.
     if n_factors == 1 and rows.factors[0].n_effects <= 2:
         return QuadratureMarginal(rows, likelihood)
-    return LaplaceMarginal(rows, likelihood)
+    integrated = 0 < n_columns <= _MOST_COLUMNS and others <= MOST_OTHERS
+    return LaplaceMarginal(rows, likelihood, scale if integrated else None)
