@@ -334,7 +334,8 @@ class Precision:
         schur -= _dense(gram.cross.T @ self.pushed)
         try:
             self.root = np.linalg.cholesky(schur)
-            self.log_det = log_det.sum() + 2.0 * np.log(np.diag(self.root)).sum()
+            self.log_det_main = log_det.sum()
+            self.log_det = self.log_det_main + 2.0 * np.log(np.diag(self.root)).sum()
         except np.linalg.LinAlgError:
             # Scales beyond 1e8 times the noise leave no digits: a wall.
             self.root, self.log_det = np.eye(len(schur)), np.inf

@@ -21,14 +21,18 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_array, hstack
 
 from skboost.hierarchy._crossed import CrossedEffects, Precision
 from skboost.hierarchy._marginal import LikelihoodMarginal
-from skboost.hierarchy._rows import FixedScales, coefficients_as_factor
+from skboost.hierarchy._quadrature import QuadratureMarginal
+from skboost.hierarchy._rows import FixedScales, coefficients_as_factor, main_factor
 
 # Newton steps at most. One shorter than the tolerance leaves an error of its square; of
 # rows that are not log-concave, where steps get shorter by a factor, one of its size.
 _MAX_STEPS, _TOLERANCE = 50, 1e-4
+# Share of the draws that weigh as much as all do below which quadrature is worth it.
+_FEW_EFFECTIVE = 0.5
 
 
 class LaplaceMarginal(LikelihoodMarginal):
@@ -66,11 +70,13 @@ class LaplaceMarginal(LikelihoodMarginal):
         Draws are of Laplace's Gaussian around the mean, with the skewness that effects
         of the factor with the most have given all others. Weights are the exact joint
         density over what the draws were made from: their mean is the exact likelihood
-        over that of `value_and_score`.
+        over that of `value_and_score`. Where few draws would weigh as much as all do,
+        that factor is integrated out by quadrature given all others.
         """
         normal = self.crossed.joined(normals)
         effects = np.empty((2, *normal.shape))
-        log_weights = np.empty((2, len(beta)))
+        log_weights, log_others = np.empty((2, 2, len(beta)))
+        n = self.crossed.n_main
         for s, mode in enumerate(self._modes(beta, levels, further)):
             _, _, move = self._thirds(mode, mode.precision)
             mean = mode.v - 0.5 * move
@@ -80,8 +86,32 @@ class LaplaceMarginal(LikelihoodMarginal):
                 height = self._height(mode, mode.scaling.times(v)) - 0.5 * v @ v
                 log_weights[side, s] = height + 0.5 * t @ t - mode.height
                 log_weights[side, s] += np.log(np.abs(1.0 + skewness * t / 3.0)).sum()
+                log_others[side, s] = 0.5 * (t[n:] @ t[n:] - v[n:] @ v[n:])
                 effects[side, s] = mode.scaling.times(v)
+            log_others[:, s] -= mode.height - 0.5 * mode.precision.log_det_main
+        if self.crossed.q <= 2 and _efficiency(log_weights) < _FEW_EFFECTIVE:
+            more = self._integrate_main(effects, normals, beta, levels, further)
+            log_weights = log_others + more
         return self.crossed.by_factor(effects), log_weights
+
+    def _integrate_main(self, effects, normals, beta, levels, further):
+        """Logarithms (2, n_draws) of integrals over the effects of the main factor
+        given all others, which are drawn anew.
+        """
+        rows, crossed = self.rows, self.crossed
+        main, n = main_factor(rows.factors), crossed.n_main
+        X = hstack([csr_array(rows.X), csr_array(crossed.Z)[:, n:]], format="csr")
+        rows = replace(rows, X=X, factors=rows.factors[main : main + 1])
+        marginal = QuadratureMarginal(rows, self.likelihood, merge=False)
+        levels = self.fixed.among(levels)
+        places = crossed.covariances.places[main]
+        levels = np.hstack([levels[:, place] for place in places])
+        value = np.empty((2, len(beta)))
+        for side, each in enumerate(effects):
+            given = np.hstack([beta, each[:, n:]]), levels, *further
+            drawn, value[side] = marginal.effects_and_value(normals[main:], *given)
+            each[:, :n] = np.moveaxis(drawn[side], 0, 2).reshape(len(each), n)
+        return value
 
     def coefficients(self, levels, *further):
         """Means (n, p) and triangular factors (n, p, p) of coefficients, by draw."""
@@ -182,6 +212,12 @@ class LaplaceMarginal(LikelihoodMarginal):
         """What `_value_and_slopes` says at one draw, (n_rows,)."""
         parts = self._value_and_slopes(eta[:, None], likelihood)
         return [part[..., 0] if len(part) else part for part in parts]
+
+
+def _efficiency(log_weights):
+    """The share of the draws that weigh as much as all do."""
+    weight = np.exp(log_weights - log_weights.max())
+    return weight.mean() ** 2 / (weight**2).mean()
 
 
 class _Mode(NamedTuple):

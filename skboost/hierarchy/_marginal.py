@@ -14,8 +14,8 @@ class LikelihoodMarginal:
 
     cheap = integrates_coefficients = False
 
-    def __init__(self, rows, likelihood):
-        rows, self.constant = rows.merged(likelihood)
+    def __init__(self, rows, likelihood, merge=True):
+        rows, self.constant = rows.merged(likelihood) if merge else (rows, 0.0)
         self.rows = rows.sorted()
         self.likelihood, self.n_further = likelihood, likelihood.n_further
         self.linear = likelihood.linear(self.rows.y)

@@ -50,8 +50,8 @@ class QuadratureMarginal(LikelihoodMarginal):
 
     # Five nodes on each side of a mode leave errors below 1e-6 nats a group at scales
     # of one, 3e-5 at two and .002 at any.
-    def __init__(self, rows, likelihood, n_nodes=5):
-        super().__init__(rows, likelihood)
+    def __init__(self, rows, likelihood, n_nodes=5, merge=True):
+        super().__init__(rows, likelihood, merge)
         (factor,) = self.rows.factors
         self.codes, self.columns = factor.codes, factor.columns
         self._over_groups = GroupSums(factor.codes, factor.n_groups)
@@ -81,14 +81,21 @@ class QuadratureMarginal(LikelihoodMarginal):
 
     def effects(self, normals, beta, levels, *further):
         """Draws of the group effects; they have the first four moments of the nodes."""
-        out = np.empty((2, *normals[0].shape))
+        return (self.effects_and_value(normals, beta, levels, *further)[0],)
+
+    def effects_and_value(self, normals, beta, levels, *further):
+        """The same of the one factor, and what they were integrated to, (n_draws,), but
+        for what the rows have in common.
+        """
+        out, value = np.empty((2, *normals[0].shape)), np.empty(len(levels))
         (root,) = self.covariances.roots(levels)
         for some, integral in self._integrals(beta, levels, further):
+            value[some] = integral.log_integral.sum(axis=0)
             both = _moments(integral, root[..., some]).both(
                 normals[0][:, some].swapaxes(1, 2)
             )
             out[:, :, some] = both.swapaxes(2, 3)
-        return (out,)
+        return out, value
 
     def _integrals(self, beta, levels, further):
         """Blocks of draws with their integrals; temporaries fit into a cache."""
