@@ -43,7 +43,7 @@ class FixedMixture:
     def of(cls, mixture, pool):
         """The whole of `mixture`, with expectations from the balance heuristic."""
         log_q = log_sum_exp(pool.log_components, log_weights(mixture.weights))
-        share = np.exp(log_q - pool.log_proposal) / len(log_q)
+        share = np.exp(log_q - pool.log_proposal)
         share /= share.sum()
         if pool.expected is None:
             expected = float(share @ finite(pool.log_joint))

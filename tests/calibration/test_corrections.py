@@ -357,6 +357,22 @@ def test_what_is_refused(method, change, change_se, gain, se, found):
     assert found in reason and bool(reason) == bool(found)
 
 
+@pytest.mark.parametrize(
+    ("method", "dim", "gain", "found"),
+    [
+        # A hundredth of a nat, or .002 for each dimension, and a tenth of what remains.
+        ("gaussian", 100, 0.0, 0.01 + 0.05),
+        ("affine", 2, 9.0, 0.01 + 0.05),
+        ("affine", 100, 9.0, 0.2 + 0.05),
+        # But less than was gained for sure.
+        ("affine", 100, 0.2, 0.2 - 2.0 * 0.05),
+    ],
+)
+def test_a_guarded_correction_may_cost_little(method, dim, gain, found):
+    record = Calibration(method, 1.0, 0.0, 0.03, gain, 0.04)
+    assert allowed_loss(record, True, 0.5, dim) == pytest.approx(found)
+
+
 @pytest.mark.parametrize("method", sorted(CALIBRATIONS))
 @pytest.mark.parametrize("dim", [2, 60])
 def test_an_exact_fit_is_left_alone(method, dim):

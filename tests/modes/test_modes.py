@@ -97,6 +97,21 @@ class TestClimbs:
         assert ends.settled.all()
         assert_allclose(ends.heights, 0.0, atol=1e-3)
 
+    @pytest.mark.parametrize(("condition", "most"), [(10.0, 18), (1000.0, 48)])
+    def test_few_evaluations_lead_up_a_quadratic(self, condition, most):
+        """Of six coordinates: 15 and 39 for each climb, by curvature that it met."""
+        rng, dim = np.random.default_rng(0), 6
+        axes = np.linalg.qr(rng.standard_normal((dim, dim)))[0]
+        precision = (axes * np.geomspace(1.0, condition, dim)) @ axes.T
+        target = CallableTarget(
+            lambda t: -0.5 * np.sum((t @ precision) * t, axis=1), dim,
+            lambda t: -t @ precision,
+        )  # fmt: skip
+        starts = 3.0 * rng.standard_normal((50, dim))
+        ends = climb_all(target, starts, np.ones(dim))
+        assert_allclose(ends.heights, 0.0, atol=1e-4)
+        assert target.n_evaluations < 50 * most
+
     def test_climbs_do_not_depend_on_their_company(self):
         target = CallableTarget(corners, 2)
         starts = np.random.default_rng(0).uniform(-10, 10, (5, 2))
@@ -488,14 +503,19 @@ def test_a_search_ends_at_so_many_times_the_climbs_to_the_last_mode(first, n_cli
     target = CallableTarget(normals(means, np.array([0.999, 0.001])), 2)
     search = ModeSearch(target, FullGaussian(), means[:1], None, Settings())
 
+    asked = []
+
     def draw(n, modes):
         points = np.tile(means[:1], (n, 1))
         if not modes.total:
             points[first - 1] = means[1]
+        asked.append(n)
         return points
 
     modes = search._searched(draw, np.ones(2), Modes(), 16, 512, 4, 0.0625)
     assert (modes.last, modes.n_climbs) == (first if first > 1 else 2, n_climbs)
+    # Sixteen draws for each climb.
+    assert asked == [16 * 16, 16 * (n_climbs - 16)][: len(asked)]
 
 
 @pytest.mark.parametrize("dim", [3, 100])

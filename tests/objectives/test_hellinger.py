@@ -141,6 +141,15 @@ def test_the_next_root_is_judged_by_its_angle_to_those_before(mean, rng):
     assert_allclose(problem.value_and_gradient(problem.start)[0], exact, rtol=0.1)
 
 
+def test_roots_that_overlap_with_nothing_are_worth_nothing(rng):
+    target, control, roots, base = problem_parts(FullGaussian(), rng)
+    # A control that is all of what overlaps, and a target that is next to zero.
+    target.value_and_score = lambda t: (np.full(len(t), -1e4), 0.0 * t)
+    problem = JointRoots(target, control, roots, base)
+    value, gradient = problem.value_and_gradient(problem.start)
+    assert value == -np.inf and not gradient.any()
+
+
 def test_starts_are_ranked_by_what_the_problem_says_of_them(rng):
     family = FullGaussian()
     target, control, _, _ = problem_parts(family, rng)

@@ -240,7 +240,8 @@ def three_modes(theta):
 def test_gains_of_starts_are_those_of_the_problem_that_the_solver_sees(pooled):
     context = ranking_context(pooled)
     family = FullGaussian()
-    starts = [Component(family, params) for params in ([3.0, 0.0], [0.1, 0.5])]
+    places = [3.0, 0.0], [0.1, 0.5], [12.0, 0.0]
+    starts = [Component(family, params) for params in places]
     base = family.matched_draws(64, 1, np.random.default_rng(1))
     gains = joint_gains(context, starts, base, np.array(START_WEIGHTS))
     fixed = context.fixed
@@ -255,9 +256,12 @@ def test_gains_of_starts_are_those_of_the_problem_that_the_solver_sees(pooled):
             assert_allclose(elbo.scale[:2], 1.0 / np.sqrt(max(weight, 1e-3)))
     # The mode that is missing is worth a third of a nat, a wide copy of one little.
     values, weights = JointGain().rank_starts(context, starts, base, None, None)
-    assert_allclose(values, gains.max(axis=1))
+    assert_allclose(values[:2], gains[:2].max(axis=1))
     assert values[0] > 0.3 > 2.0 * values[1]
     assert weights[0] == START_WEIGHTS[gains[0].argmax()]
+    # What gains at no weight, and loses least at the smallest, begins at the largest.
+    assert gains[2].max() < 0.0 and gains[2].argmax() == 2
+    assert (values[2], weights[2]) == (gains[2, 0], START_WEIGHTS[0])
 
 
 def test_a_start_whose_gain_is_no_number_is_the_last(pooled):

@@ -11,8 +11,17 @@ from numpy.testing import assert_allclose
 from skboost import BoostedBayesianLinearRegression, boost_posterior
 from skboost.approximation import Mixture
 from skboost.boosting import Settings
-from skboost.families import Component, DiagonalGaussian, FullGaussian, LowRankGaussian
+from skboost.families import (
+    Component,
+    DiagonalGaussian,
+    FullGaussian,
+    LowRankGaussian,
+    StudentT,
+)
+from skboost.modes import Modes
+from skboost.modes._missed import WeighedMode
 from skboost.proposals import (
+    DensityProposer,
     left_out,
     natural_gaussian,
     propagates,
@@ -23,6 +32,7 @@ from skboost.proposals._first import (
     _best_of_short_searches,
     _groups,
     _projected,
+    fitted_at,
     proper_modes,
 )
 from skboost.proposals._greedy import _starts_at, residual_points
@@ -157,6 +167,42 @@ def test_a_climb_without_end_is_no_mode():
     assert proper_modes(target, starts[1:], ends[1:]) == [[-1.0]]
     with pytest.raises(LogDensityError, match="rises without end: from x0=.1"):
         proper_modes(target, starts[:1], ends[:1])
+    # As far, and at the top of a normal density.
+    normal = CallableTarget(lambda t: -0.5 * anp.sum((t - 1e8) ** 2, axis=1), 1)
+    assert proper_modes(normal, starts[:1], ends[:1]) == ends[:1]
+
+
+@pytest.mark.parametrize("df", [3.0, 30.0])
+def test_the_best_variant_is_fitted_at_a_mode(df):
+    choices = StudentT("diag", df=(30.0, 3.0))
+    (truth,) = (one for one in choices.variants() if one.df == df)
+    truth = Component(truth, truth.from_moments(np.array([2.0]), np.ones(1)))
+    target = CallableTarget(
+        lambda t: 5.0 + truth.log_density(t), 1, lambda t: truth.at(t).score()
+    )
+    family = DiagonalGaussian()
+    mode = Component(family, family.from_moments([2.0], np.ones(1)))
+    ((found, log_mass),) = fitted_at(target, choices, [mode], Settings())
+    assert found.family.df == df and log_mass == pytest.approx(5.0, abs=1e-3)
+
+
+def test_fits_at_modes_that_a_mixture_lacks_join_it_by_their_mass():
+    family = DiagonalGaussian()
+    places = [family.from_moments([x, 0.0], np.ones(2)) for x in (0.0, 20.0, 40.0)]
+    known = [Component(family, one) for one in places]
+    mixture, theta = Mixture.single((family, places[0])), np.zeros((4, 2))
+    proposer = DensityProposer(family, None, np.zeros((1, 2)))
+    for log_evidence in (0.0, -3.0):
+        fits = {k: (known[k], log) for k, log in ((1, -2.0), (2, 1.0))}
+        weighed = tuple(
+            (k, WeighedMode(theta + 20.0 * k, np.zeros(4), fit[1], fit[1], fit))
+            for k, fit in fits.items()
+        )
+        modes = Modes(tuple(known), (0.0, -2.0, 1.0), weighed=weighed)
+        grown = proposer.with_missed(mixture, log_evidence, modes, Settings(tol=0.01))
+        masses = dict(zip(grown.component_means()[:, 0], grown.weights, strict=True))
+        exact = np.exp([log_evidence, -2.0, 1.0])
+        assert_allclose([masses[x] for x in (0.0, 20.0, 40.0)], exact / exact.sum())
 
 
 def test_of_one_scale_components_are_kept_that_half_a_nat_of_overlap_separates():
