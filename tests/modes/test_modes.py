@@ -399,9 +399,12 @@ class TestProbes:
         )  # fmt: skip
         assert ("201 coordinates" in result.message) == (dim == 201)
 
-    def test_modes_narrow_in_directions_of_their_own_are_all_found(self):
+    @pytest.mark.parametrize(
+        ("dim", "n"), [(4, 3), pytest.param(8, 5, marks=pytest.mark.slow)]
+    )
+    def test_modes_narrow_in_directions_of_their_own_are_all_found(self, dim, n):
         """Draws with the correlations of one component stay in its basin."""
-        rng, dim, n = np.random.default_rng(0), 8, 5
+        rng = np.random.default_rng(0)
         means, roots = rng.uniform(-50, 50, (n, dim)), []
         for _ in range(n):
             axes = np.linalg.qr(rng.standard_normal((dim, dim)))[0]
@@ -739,7 +742,9 @@ class TestPoles:
 
         return log_density
 
-    @pytest.mark.parametrize("x0", [None, (-5, 5)])
+    @pytest.mark.parametrize(
+        "x0", [None, pytest.param((-5, 5), marks=pytest.mark.slow)]
+    )
     def test_an_integrable_pole_swallows_nothing(self, x0):
         result = boost_posterior(self.pole(0.5), 1, x0=x0, random_state=0)
         assert "improper" not in result.message
@@ -751,7 +756,9 @@ class TestPoles:
         assert result.elbo < log_z + 4 * result.elbo_se
 
     # From the origin only starts of a small weight lead to it.
-    @pytest.mark.parametrize("x0", [None, (-5, 5)])
+    @pytest.mark.parametrize(
+        "x0", [pytest.param(None, marks=pytest.mark.slow), (-5, 5)]
+    )
     def test_a_pole_with_infinite_mass_is_refused(self, x0):
         with pytest.warns(ConvergenceWarning, match="improper.*shrunk onto"):
             result = boost_posterior(self.pole(1.5), 1, x0=x0, random_state=0)
