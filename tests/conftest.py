@@ -13,6 +13,14 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
+@pytest.fixture
+def rng():
+    """Random numbers, the same for every test."""
+    import numpy as np  # once the variables above are set
+
+    return np.random.default_rng(0)
+
+
 class Listener:
     """A callback that hears everything and does nothing."""
 

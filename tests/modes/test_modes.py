@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import autograd.numpy as anp
 import numpy as np
@@ -679,6 +680,15 @@ class TestMissed:
         # The same draws for the same seed.
         ((_, again),) = weighed(shifted, modes, 0).weighed
         assert_array_equal(one.theta, again.theta)
+
+    def test_a_draw_on_a_pole_says_nothing_of_mass(self):
+        family = DiagonalGaussian()
+        known = Component(family, family.from_moments(np.zeros(1), np.ones(1)))
+        pole = SimpleNamespace(
+            log_density=lambda t: np.where(np.arange(len(t)) == 7, np.inf, 0.0)
+        )
+        ((_, one),) = weighed(pole, Modes((known,), (0.0,)), 0).weighed
+        assert one.mass == one.least == -np.inf
 
     def test_a_mode_that_the_mixture_covers_is_not(self):
         assert self.found(std=1.0, covered=True) == []

@@ -28,11 +28,6 @@ from skboost.objectives import (
 from skboost.targets import Target
 
 
-@pytest.fixture
-def rng():
-    return np.random.default_rng(0)
-
-
 class Quartic(Target):
     """A density without normaliser, so that nothing is a Gaussian by accident."""
 

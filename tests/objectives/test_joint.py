@@ -190,11 +190,6 @@ TARGET = CallableTarget(
 )
 
 
-@pytest.fixture
-def rng():
-    return np.random.default_rng(0)
-
-
 @pytest.mark.parametrize("family", FAMILIES, ids=repr)
 def test_gradient_agrees_with_differences(family, rng):
     params = family.from_moments(rng.standard_normal(3), np.diag([0.5, 1.0, 2.0]))

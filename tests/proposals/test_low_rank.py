@@ -26,11 +26,6 @@ from skboost.proposals._gaussian import add_columns_to_candidate
 from skboost.targets import Budget, CallableTarget
 
 
-@pytest.fixture
-def rng():
-    return np.random.default_rng(0)
-
-
 def test_without_a_budget_the_diagonal_gaussian_has_a_column_of_zeros():
     family = DiagonalGaussian()
     start = Component(family, family.from_moments([1.0, 2.0, 3.0], [4.0, 5.0, 6.0]))
