@@ -42,6 +42,9 @@ class FreshDraws:
     log_joint: np.ndarray | None
     expected: np.ndarray | None
 
+    # Nats to which what remains is known where no draws say it.
+    known_to = None
+
     @classmethod
     def of(cls, target, mixture, n, rng, exact, strict=False, at_once=False):
         """Draw `n` points from `mixture` and evaluate the target where it must be."""

@@ -64,9 +64,15 @@ def n_judging(target):
     return 60 + 25 * min(target.dim, _COUNTED)
 
 
+def _n_left(target):
+    """Evaluations that the limits leave; none once the seconds are spent."""
+    budget = target.ledger.budget
+    return 0 if budget.cuts() else budget.n_left
+
+
 def n_to_spare(target):
-    """Evaluations that the limits leave beside a judgement."""
-    return target.ledger.budget.n_left - n_judging(target)
+    """Those that are left beside a judgement."""
+    return _n_left(target) - n_judging(target)
 
 
 def first_round(target, starts):
@@ -161,7 +167,7 @@ def _with_mode(modes, near, log_evidence):
 
 def judged(target, mixture, known, t, seed):
     """Draws that nothing was fitted to, and what is known with them."""
-    n = int(np.clip(target.ledger.budget.n_left, FEWEST, n_judging(target)))
+    n = int(np.clip(_n_left(target), FEWEST, n_judging(target)))
     rng = generator(seed, FRESH, t)
     fresh, *more = judged_draws(target, mixture, n, known.scored, rng)
     return fresh, known.with_draws(*more)

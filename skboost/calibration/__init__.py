@@ -10,7 +10,6 @@ from skboost.calibration._calibrate import (
 from skboost.calibration._heavy_tailed import Pool, jointly_weighted, student_fit
 from skboost.calibration._interval import (
     KLInterval,
-    interval_on_lattice,
     lower_end,
     n_chains,
     remaining_kl_interval,

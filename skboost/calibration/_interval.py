@@ -9,8 +9,6 @@ from skboost.approximation import Mixture, effective_sample_size
 from skboost.calibration._chains import Chains, Scatter
 from skboost.families import VariationalFamily
 
-# Error of a log evidence above which a lattice says nothing: mass lies beyond it.
-_LARGEST_ERROR = 0.1
 # Effective draws from which chains are started at least.
 _FEWEST = 10.0
 
@@ -92,42 +90,6 @@ def remaining_kl_interval(target, mixture, elbo, remaining, n, rng, beside=(), t
     upper = value - elbo.value + N_ERRORS * np.hypot(se, elbo.se)
     # The estimate itself lies inside.
     return KLInterval(lower, float(max(upper, lower, np.nan_to_num(remaining.value))))
-
-
-def evidence_on_lattice(target, mixture):
-    """The log evidence of a target of few coordinates, and an error of it; nats.
-
-    A lattice of points in the standard deviations of the mixture, out to a ball of six
-    steps of .9: sums over it are integrals of a smooth density, to 1e-5 of a Gaussian
-    (Trefethen and Weideman: The exponentially convergent trapezoidal rule, SIAM Review
-    56, 2014). The error is by how much every second point would say otherwise, and what
-    the outermost shell holds, three times.
-    """
-    mean, covariance = mixture.mean(), mixture.covariance()
-    root, step, dim = np.linalg.cholesky(covariance), 0.9, target.dim
-    steps = np.indices([13] * dim).reshape(dim, -1).T - 6
-    radius = np.sqrt((steps**2).sum(axis=1))
-    steps, radius = steps[radius <= 6.0], radius[radius <= 6.0]
-    value, _ = target.value_and_score(mean + step * steps @ root.T)
-    top = value.max()
-    if not np.isfinite(top):
-        return np.nan, np.inf
-    mass = np.exp(value - top)
-    even, total = mass[steps.sum(axis=1) % 2 == 0].sum(), mass.sum()
-    error = abs(np.log(2.0 * even / total)) if even else np.inf
-    error += 3.0 * mass[radius > 5.0].sum() / total
-    volume = dim * np.log(step) + np.log(np.diag(root)).sum()
-    return float(top + np.log(total) + volume), float(error)
-
-
-def interval_on_lattice(target, mixture, elbo):
-    """The `KLInterval` of an ELBO where the evidence is known by a lattice."""
-    log_evidence, error = evidence_on_lattice(target, mixture)
-    remaining = log_evidence - elbo.value
-    if not np.isfinite(remaining) or error > _LARGEST_ERROR:
-        return None
-    error += N_ERRORS * elbo.se
-    return KLInterval(max(remaining - error, 0.0), max(remaining + error, 0.0))
 
 
 def _clustered(excess, owner):

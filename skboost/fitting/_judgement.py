@@ -17,7 +17,6 @@ from skboost.approximation import (
 )
 from skboost.calibration import (
     KLInterval,
-    interval_on_lattice,
     lower_end,
     n_chains,
     remaining_kl_interval,
@@ -180,11 +179,8 @@ def interval_of(problem, run, corrected, judgement, n_evaluated):
     settings, mixture = engine.settings, corrected.mixture.base
     interval = KLInterval(lower_end(remaining), np.inf)
     blind = judgement.may_miss or run.history[-1].improper
-    if target.on_lattice and not (run.end is None or blind or run.cut_short):
-        with suppress(BudgetSpent):
-            exact = interval_on_lattice(target, mixture, elbo)
-            if exact is not None:
-                return exact
+    if judgement.fresh.known_to is not None:
+        return KLInterval(interval.lower, remaining.value + judgement.fresh.known_to)
     if not (run.end is None or blind or judgement.from_held_draws):
         # Where the budget of the run leaves room.
         with suppress(BudgetSpent):

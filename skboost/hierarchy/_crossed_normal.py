@@ -27,6 +27,11 @@ class CrossedNormalMarginal:
 
     n_further, cheap, exact = 1, False, True
 
+    @property
+    def lattice_dim(self):
+        """As of `LikelihoodMarginal`: with three coordinates of few effects."""
+        return 3 if np.prod(self.gram.cross.shape) <= 1 << 11 else 2
+
     def __init__(self, rows, scale=None):
         self.integrates_coefficients = scale is not None
         self.n_scales = sum(factor.n_effects for factor in rows.factors)

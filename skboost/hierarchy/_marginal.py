@@ -13,6 +13,9 @@ class LikelihoodMarginal:
     """
 
     cheap = integrates_coefficients = False
+    # Coordinates of a density up to which a lattice is cheaper than draws: one of two
+    # has 90 to 230 nodes, fewer than the draws that boosting would be judged by.
+    lattice_dim = 2
 
     def __init__(self, rows, likelihood, merge=True):
         rows, self.constant = rows.merged(likelihood) if merge else (rows, 0.0)

@@ -38,6 +38,11 @@ class NormalMarginal:
     integrates_coefficients = False
 
     @property
+    def lattice_dim(self):
+        """As of `LikelihoodMarginal`: 1,000 nodes or 3,000 are evaluated at once."""
+        return 4 if self.blocks.size <= 1 << 12 else 3
+
+    @property
     def cheap(self):
         """Whether many thousands of draws cost little: of few small matrices.
 

@@ -48,6 +48,11 @@ class QuadratureMarginal(LikelihoodMarginal):
 
     exact = True
 
+    @property
+    def lattice_dim(self):
+        """As of `LikelihoodMarginal`: with three coordinates of few rows."""
+        return 3 if len(self.rows.y) * len(self.nodes) <= 1 << 13 else 2
+
     # Five nodes on each side of a mode leave errors below 1e-6 nats a group at scales
     # of one, 3e-5 at two and .002 at any.
     def __init__(self, rows, likelihood, n_nodes=5, merge=True):

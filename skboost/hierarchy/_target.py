@@ -16,8 +16,6 @@ from skboost.targets import Target
 # Columns up to which coefficients are integrated out: a draw needs their covariance
 # matrix, and thousands of draws are looked at.
 _MOST_COLUMNS = 200
-# Coordinates up to which the evidence is a sum over a lattice: 6,700 points in four.
-_MOST_ON_LATTICE = 4
 
 
 class HierarchicalTarget(Target):
@@ -39,7 +37,7 @@ class HierarchicalTarget(Target):
         self.n_columns = 0 if marginal.integrates_coefficients else len(scale)
         self.n_levels = len(level_priors) - marginal.n_further
         self.dim = self.n_columns + len(level_priors)
-        self.on_lattice = 0 < self.dim <= _MOST_ON_LATTICE and marginal.exact
+        self.on_lattice = 0 < self.dim <= marginal.lattice_dim
 
     def __getstate__(self):
         # What a fit may spend ends with it.

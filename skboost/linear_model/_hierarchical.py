@@ -9,7 +9,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from skboost._budget import Budget
 from skboost._sklearn import InstanceOf, StrOptions
-from skboost.boosting import Boosting, SimplexCombination, SurrogateBoosting, allowed_kl
+from skboost.boosting import (
+    Boosting,
+    LatticeBoosting,
+    SimplexCombination,
+    SurrogateBoosting,
+    allowed_kl,
+)
 from skboost.families import as_family
 from skboost.fitting import BoostedEstimator, FromFit, make_settings, warn_where_called
 from skboost.linear_model._formula import Design
@@ -40,6 +46,10 @@ from skboost.targets import LKJPrior, ScalePrior
 # Where every evaluation is dear, "auto" is this many nats: some hundred draws, of which
 # an evaluation each is spent, tell no less from noise.
 _DEAR_TOL = 0.02
+
+# Where sums take the place of draws a component costs next to nothing, and half of the
+# `TOL` of all others is left.
+_LATTICE_TOL = 0.005
 
 # Share of the draws below which a warning says how few are effective.
 _FEW_EFFECTIVE = 0.3
@@ -365,7 +375,8 @@ def _engine(target, params, starts, seed, n_jobs):
     combination = SimplexCombination.of("line-search", "fully-corrective")
     settings = make_settings(params, seed, n_jobs, target.dim)
     auto, d = params["tol"] == "auto", target.dim
-    if target.marginal.cheap:
+    most_kl = _LATTICE_TOL if auto else settings.tol
+    if target.marginal.cheap and not target.on_lattice:
         settings = replace(settings, max_order=AUTO_ORDER)
         if auto:
             settings = replace(settings, allowed_kl=allowed_kl(target))
@@ -374,7 +385,10 @@ def _engine(target, params, starts, seed, n_jobs):
         # A run ends where twice as much is left; a Gaussian fitted to 1,000 exact
         # draws would leave d (d + 3) / 4000.
         settings = replace(settings, tol=max(_DEAR_TOL, d * (d + 3) / 8000))
-    return SurrogateBoosting(proposer, combination, settings, orbit="auto")
+    parts = proposer, combination, settings, "auto"
+    if target.on_lattice:
+        return LatticeBoosting(*parts, most_kl)
+    return SurrogateBoosting(*parts)
 
 
 def _attributes(model, fit):

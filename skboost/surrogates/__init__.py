@@ -8,4 +8,5 @@ from skboost.surrogates._evaluations import (
     remaining_of,
     widened,
 )
+from skboost.surrogates._lattice import Gaussians, Lattice
 from skboost.surrogates._surrogate import Surrogate, fit_surrogate, least_known

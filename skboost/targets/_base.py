@@ -124,8 +124,6 @@ class Ledger:
 class Target:
     """Unnormalised log posterior density on R^dim."""
 
-    # Whether sums over a lattice of its few coordinates are integrals of its density.
-    on_lattice = False
     # Whether ``expected_log_density(mean, variance, factor)`` gives the exact
     # expectation under a Gaussian.
     exact_gaussian = False

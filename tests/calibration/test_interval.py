@@ -8,7 +8,6 @@ from skboost import BoostedBayesianLogisticRegression, boost_posterior
 from skboost._random import generator
 from skboost.approximation import Estimate, FreshDraws, Mixture, RemainingKL
 from skboost.calibration import (
-    interval_on_lattice,
     lower_end,
     n_chains,
     remaining_kl_interval,
@@ -227,27 +226,6 @@ def test_log_concave_densities_need_no_chains_where_draws_see_nothing_left():
     assert lower <= truth <= upper < 0.01
 
 
-@pytest.mark.parametrize("dim", [1, 2, 3])
-@pytest.mark.parametrize("std", [0.8, 1.25])
-def test_a_lattice_knows_what_remains(dim, std):
-    """Of mixtures that are too narrow and too wide, in closed form."""
-    mixture, target = diagonal(np.full(dim, 0.3), std), CallableTarget(gaussian, dim)
-    truth = dim * (0.5 * (std**2 + 0.09 - 1.0) - np.log(std))
-    lower, upper = interval_on_lattice(target, mixture, Estimate(-truth, 0.0))
-    assert lower <= truth <= upper
-    # In one dimension every second of its points is a coarse lattice.
-    assert upper - lower < 0.06
-    _, wider = interval_on_lattice(target, mixture, Estimate(-truth, 0.1))
-    assert wider == pytest.approx(upper + 0.2)
-    assert interval_on_lattice(target, mixture, Estimate(9.0, 0.0)) == (0.0, 0.0)
-
-
-def test_a_lattice_that_ends_within_the_mass_says_nothing():
-    target = CallableTarget(gaussian, 2)
-    for mixture in (diagonal([0, 0], 0.1), diagonal([60, 0], 1.0)):
-        assert interval_on_lattice(target, mixture, Estimate(0.0, 0.0)) is None
-
-
 def test_modes_beside_the_mixture_share_the_mass_of_one_density():
     """Half of the mass is at two modes that the mixture lacks: KL is ln 2."""
     means = np.array([[0.0, 0.0], [-9.0, 0.0], [9.0, 0.0]])
@@ -265,16 +243,3 @@ def test_modes_beside_the_mixture_share_the_mass_of_one_density():
         256, generator(0), beside,
     )  # fmt: skip
     assert lower <= np.log(2.0) <= upper < np.log(2.0) + 0.3
-
-
-def test_a_lattice_reaches_far_below_the_top():
-    """A density that falls faster than any normal: sums begin at its largest value."""
-
-    def steep(theta):
-        return -anp.sum(theta**2, axis=1) * 0.5 - anp.sum((theta / 1.5) ** 8, axis=1)
-
-    x = np.linspace(-6, 6, 4001)[:, None]
-    evidence = np.log(np.exp(steep(x)).sum() * (x[1, 0] - x[0, 0]))
-    target = CallableTarget(steep, 1)
-    lower, upper = interval_on_lattice(target, diagonal([0], 0.7), Estimate(0.0, 0.0))
-    assert lower <= evidence <= upper < evidence + 0.05
