@@ -26,11 +26,8 @@ class CrossedNormalMarginal:
     """Log likelihood of a linear model with normal noise and several factors."""
 
     n_further, cheap, exact = 1, False, True
-
-    @property
-    def lattice_dim(self):
-        """As of `LikelihoodMarginal`: with three coordinates of few effects."""
-        return 3 if np.prod(self.gram.cross.shape) <= 1 << 11 else 2
+    # As of `LikelihoodMarginal`.
+    lattice_dim = 2
 
     def __init__(self, rows, scale=None):
         self.integrates_coefficients = scale is not None

@@ -1,4 +1,4 @@
-"""Normal noise and one factor: group effects are integrated out in closed form.
+"""Normal noise: group effects are integrated out in closed form.
 
 Rows enter once, through sums over them: with s_j = Z_j' W (y - X beta) and
 A_j = Z_j' W Z_j, effects of covariance L L' and E = L / sigma_y,
@@ -12,6 +12,7 @@ Lindstrom and Bates 1988, Newton-Raphson and EM algorithms for linear mixed-effe
 models (Journal of the American Statistical Association 83), have the same reduction.
 """
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -24,7 +25,7 @@ from skboost.hierarchy._conditional import (
     inverse_and_log_det,
 )
 from skboost.hierarchy._covariances import Covariances
-from skboost.hierarchy._rows import Factor
+from skboost.hierarchy._rows import Factor, main_factor
 from skboost.targets import bounded_exp
 
 # Least eigenvalue of a matrix with a unit diagonal that rounding leaves some digits of.
@@ -36,6 +37,8 @@ class NormalMarginal:
 
     n_further, exact = 1, True
     integrates_coefficients = False
+    # Index of the factor whose groups are independent given all coefficients.
+    main = 0
 
     @property
     def lattice_dim(self):
@@ -51,8 +54,9 @@ class NormalMarginal:
         few = self.n_effects < 2 or self.squares.size <= 1 << 7
         return few and self.blocks.size <= 1 << 12
 
-    def __init__(self, rows):
-        design = Residuals(rows)
+    def __init__(self, rows, n_effects=0):
+        # The first columns of X may be effects.
+        design = Residuals(rows, n_effects)
         self.design, weighted = design, design.weighted(rows)
         factor = rows.factors[0] if rows.factors else _no_groups(len(rows.y))
         self.n_effects = factor.n_effects if rows.factors else 0
@@ -93,7 +97,7 @@ class NormalMarginal:
         slope = pulled[:, :-1] / (noise**2)[:, None]
         if not self.n_effects:
             return value - 0.5 * square, np.column_stack([slope, square - mass])
-        ratio = self.covariances.roots(levels)[0] / noise
+        ratio = self._root(levels) / noise
         inverse, log_det, b, v = self._solved(h, ratio, noise, self.blocks, self.member)
         quadratic = np.einsum("qsb,qsb->s", b, v)
         # Where noise is next to nothing rounding leaves less than no square.
@@ -102,21 +106,24 @@ class NormalMarginal:
         effects = np.einsum("qrs,rsb->qsb", ratio / noise, v)
         for effect, block in zip(effects, self.blocks, strict=True):
             slope -= effect @ block[:, :-1]
-        by_level, trace = self._by_level(levels, inverse, v)
+        squares, trace = self._squares(inverse, v)
+        by_level = self.covariances.score(levels, [squares])
         by_noise = square - quadratic - trace - mass
         return value, np.column_stack([slope, by_level, by_noise])
 
-    def _by_level(self, levels, inverse, *effects):
-        """Gradient in the levels, and the trace of M of `Covariances`; squares of
-        further `effects` (q, n_draws, ...) are added.
+    def _root(self, levels):
+        return self.covariances.roots(levels)[self.main]
+
+    def _squares(self, inverse, *effects):
+        """M of `Covariances` (q, q, n_draws), and its trace; squares of further
+        `effects` (q, n_draws, ...) are added.
         """
         squares = np.einsum("qrsj,j->qrs", inverse, self.n_of_kind)
         squares -= self.n_of_kind.sum() * np.eye(self.n_effects)[..., None]
         for one in effects:
             flat = one.reshape(*one.shape[:2], -1)
             squares += np.einsum("qsb,rsb->qrs", flat, flat)
-        trace = np.einsum("qqs->s", squares)
-        return self.covariances.score(levels, [squares]), trace
+        return squares, np.einsum("qqs->s", squares)
 
     def _solved(self, h, ratio, noise, blocks, member):
         """K^-1 (q, q, n_draws, n_kinds), ln|K|, and b and v of groups in `blocks`."""
@@ -140,7 +147,7 @@ class NormalMarginal:
         if not self.n_effects:
             return ()
         h = self.design.at(beta)
-        (outer,), noise = self.covariances.roots(levels), bounded_exp(noise_level)
+        outer, noise = self._root(levels), bounded_exp(noise_level)
         groups = self.crossed, self.kind
         inverse, _, _, v = self._solved(h, outer / noise, noise, *groups)
         root = np.einsum("qas,arsj->qrsj", outer, cholesky(inverse))[..., self.kind]
@@ -153,7 +160,9 @@ class IntegratedNormalMarginal(NormalMarginal):
 
     Given scales, the log joint density of coefficients is -h'Th / 2 - |beta / S|^2 / 2
     with h of `Residuals` and T = (root'root - sum_j B_j'E K_j^-1 E'B_j) / sigma_y^2,
-    where S are the scales of their prior. The gradient is Fisher's identity.
+    where S are the scales of their prior. The gradient is Fisher's identity. Effects of
+    all factors but the largest are coefficients whose scales are learned; they come
+    first, and have no correlations.
     """
 
     integrates_coefficients = True
@@ -162,8 +171,23 @@ class IntegratedNormalMarginal(NormalMarginal):
     cheap = False
 
     def __init__(self, rows, scale):
-        super().__init__(rows)
-        self.scale, self.shift = scale, self.design.centre / scale
+        factors = rows.factors
+        self.main = main_factor(factors) if factors else 0
+        # Of other factors: the index, the shape of the table, where its columns are.
+        self.others, columns, start = [], [], 0
+        for f, factor in enumerate(factors):
+            if f != self.main:
+                shape, stop = (factor.n_groups, factor.n_effects), start + factor.size
+                self.others.append((f, shape, slice(start, stop)))
+                columns.append(factor.dense())
+                start = stop
+        X = np.hstack([*columns, rows.X])
+        some = factors[self.main : self.main + 1]
+        super().__init__(replace(rows, X=X, factors=some), start)
+        self.covariances = Covariances.of(factors)
+        self.own = slice(start, None)
+        self.scale, self.shift = scale, self.design.centre.copy()
+        self.shift[self.own] /= scale
 
     def value_and_score(self, beta, levels, noise_level):
         """Log likelihood of each draw of log scales and log noise scale; its gradient.
@@ -190,24 +214,37 @@ class IntegratedNormalMarginal(NormalMarginal):
 
     def _judged(self, given, levels, noise_level):
         away = np.append(
-            -self.scale * given.mean, np.ones((len(noise_level), 1)), axis=1
+            -given.scale * given.mean, np.ones((len(noise_level), 1)), axis=1
         )
         quadratic = given.quadratic
         value = -0.5 * (self.design.mass * (LOG_2PI + 2.0 * noise_level) + quadratic)
         value -= given.log_root
-        spread = (given.root**2).sum(axis=(1, 2))
-        of_prior = ((given.mean + self.shift) ** 2).sum(axis=1) + spread
-        by_noise = quadratic - of_prior - self.design.mass + len(self.scale)
+        by_prior = (given.mean + self.shift) ** 2 + (given.root**2).sum(axis=2) - 1.0
+        by_noise = quadratic - by_prior.sum(axis=1) - self.design.mass
         value[given.lost] = -np.inf
         if not self.n_effects:
             return value, by_noise[:, None]
         value -= 0.5 * given.log_det @ self.n_of_kind
         v = np.einsum("qsbw,sw->qsb", given.effects, away)
         # Deviations of effects as coefficients vary.
-        moved = given.effects[..., :-1] * self.scale
+        moved = given.effects[..., :-1] * given.scale[:, None]
         moved = np.einsum("qsbp,spr->qsbr", moved, given.root)
-        by_level, trace = self._by_level(levels, given.inverse, v, moved)
+        squares = [None] * len(self.covariances.sizes)
+        squares[self.main], trace = self._squares(given.inverse, v, moved)
+        for f, shape, place in self.others:
+            each = by_prior[:, place].reshape(-1, *shape).sum(axis=1).T
+            squares[f] = each * np.eye(shape[1])[..., None]
+        by_level = self.covariances.score(levels, squares)
         return value, np.column_stack([by_level, by_noise - trace])
+
+    def _scales(self, levels):
+        """Standard deviations of the coefficients' prior, (n_draws, n_columns)."""
+        known, places = np.tile(self.scale, (len(levels), 1)), self.covariances.places
+        learned = [
+            np.tile(bounded_exp(levels[:, places[f][0]]), shape[0])
+            for f, shape, _ in self.others
+        ]
+        return np.hstack([*learned, known])
 
     def _given(self, levels, noise):
         """What scales say of the coefficients, in units of their prior's scales."""
@@ -215,45 +252,57 @@ class IntegratedNormalMarginal(NormalMarginal):
         table = scaled.swapaxes(1, 2) @ scaled
         inverse = log_det = effects = None
         if self.n_effects:
-            ratio = self.covariances.roots(levels)[0] / noise
+            ratio = self._root(levels) / noise
             inverse, log_det = self._inverse(ratio)
             blocks = np.einsum("qrs,qbw->rsbw", ratio / noise, self.blocks)
             effects = np.einsum("qrsb,rsbw->qsbw", inverse[..., self.member], blocks)
             table -= np.einsum("qsbw,qsbx->swx", blocks, effects)
-        unit = np.append(self.scale, 1.0)
-        table *= unit[:, None] * unit
+        scale = self._scales(levels)
+        unit = np.append(scale, np.ones((len(scale), 1)), axis=1)
+        table *= unit[:, :, None] * unit[:, None]
         pull = table[:, :-1, -1] - self.shift
-        precision = table[:, :-1, :-1] + np.eye(len(self.scale))
+        precision = table[:, :-1, :-1] + np.eye(scale.shape[1])
         root, log_root, lost = _roots(precision)
         pull[lost] = 0.0
         mean = np.einsum("spr,sqr,sq->sp", root, root, pull)
         least = table[:, -1, -1] + self.shift @ self.shift
         # Where noise is next to nothing rounding leaves less than no square.
         quadratic = np.maximum(least - (pull * mean).sum(axis=1), 0.0)
-        found = root, log_root, mean, quadratic, lost
+        found = scale, root, log_root, mean, quadratic, lost
         return _GivenScales(*found, inverse, log_det, effects)
 
     def coefficients(self, levels, noise_level):
         """Means (n, p) and triangular factors (n, p, p) of coefficients, by draw."""
-        n, p = len(noise_level), len(self.scale)
+        mean, root = self._coefficients(levels, noise_level)
+        return mean[:, self.own], root[:, self.own, self.own]
+
+    def _coefficients(self, levels, noise_level):
+        """The same with the effects that stand before them."""
+        n, p = len(noise_level), len(self.shift)
         mean, root = np.empty((n, p)), np.empty((n, p, p))
         for some in row_blocks(n, self.squares.size + self._width):
             given = self._given(levels[some], bounded_exp(noise_level[some]))
-            mean[some] = self.design.centre + self.scale * given.mean
-            root[some] = self.scale[:, None] * given.root
+            mean[some] = self.design.centre + given.scale * given.mean
+            root[some] = given.scale[:, :, None] * given.root
         return mean, root
 
     def effects(self, normals, beta, levels, noise_level):
         """As `NormalMarginal.effects`; the last table is that of the coefficients."""
-        *normals, last = normals
-        mean, root = self.coefficients(levels, noise_level)
-        away = np.einsum("spr,rs->sp", root, last[..., 0])
-        tables, both = [], (mean + away, mean - away)
-        for k, coef in enumerate(both):
-            drawn = super().effects(normals, coef, levels, noise_level)
-            tables.append([each[k] for each in drawn])
-        tables = [np.stack(pair) for pair in zip(*tables, strict=True)]
-        return (*tables, np.stack([each.T[..., None] for each in both]))
+        n, last = len(noise_level), normals[-1][..., 0].T
+        others = [normals[f].transpose(1, 2, 0) for f, *_ in self.others]
+        white = np.hstack([*(part.reshape(n, -1) for part in others), last])
+        mean, root = self._coefficients(levels, noise_level)
+        away = np.einsum("spr,sr->sp", root, white)
+        tables = [[] for _ in normals]
+        for side, coef in enumerate((mean + away, mean - away)):
+            if self.n_effects:
+                own = normals[self.main : self.main + 1]
+                (drawn,) = super().effects(own, coef, levels, noise_level)
+                tables[self.main].append(drawn[side])
+            for f, shape, place in self.others:
+                tables[f].append(coef[:, place].reshape(n, *shape).transpose(2, 0, 1))
+            tables[-1].append(coef[:, self.own].T[..., None])
+        return tuple(np.stack(pair) for pair in tables)
 
 
 def _roots(precision):
@@ -278,11 +327,12 @@ def _roots(precision):
 
 
 class _GivenScales(NamedTuple):
-    """Of coefficients factors of covariances, log determinants of those of precisions,
-    means, the least squares and where there are none; of effects inverses, log
-    determinants and modes by column.
+    """Of coefficients the scales of their prior, factors of covariances, log
+    determinants of those of precisions, means, the least squares and where there are
+    none; of effects inverses, log determinants and modes by column.
     """
 
+    scale: np.ndarray
     root: np.ndarray
     log_root: np.ndarray
     mean: np.ndarray
@@ -297,15 +347,16 @@ class Residuals:
     """Sums of squares of y - X beta as |root h|^2, without the rows.
 
     Responses are those that least squares leaves, h is 1 beside what coefficients
-    lack to these: no digits are lost where responses or columns lie far from zero.
+    lack to these: no digits are lost where responses or columns lie far from zero. The
+    first `n_effects` columns lie around it, and are not fitted.
     """
 
-    def __init__(self, rows):
+    def __init__(self, rows, n_effects=0):
         self.mass, size = rows.weight.sum(), np.sqrt(rows.weight)[:, None]
-        scaled = size * rows.X
+        scaled = size * rows.X[:, n_effects:]
         unit = np.maximum(np.abs(scaled).max(axis=0, initial=0.0), 1e-300)
         fitted = np.linalg.lstsq(scaled / unit, size[:, 0] * rows.y, rcond=1e-12)[0]
-        self.centre = fitted / unit
+        self.centre = np.append(np.zeros(n_effects), fitted / unit)
         self.root = np.linalg.qr(size * self._columns(rows), mode="r")
 
     def _columns(self, rows):

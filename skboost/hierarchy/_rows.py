@@ -32,6 +32,12 @@ class Factor:
         """Effects of all groups."""
         return self.n_groups * self.n_effects
 
+    def dense(self):
+        """What effects multiply as a matrix (n_rows, size), group by group."""
+        table = np.zeros((len(self.codes), self.n_groups, self.n_effects))
+        table[np.arange(len(table)), self.codes] = self.columns
+        return table.reshape(len(table), -1)
+
 
 @dataclass(frozen=True)
 class GroupedRows:

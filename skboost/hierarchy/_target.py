@@ -11,11 +11,14 @@ from skboost.hierarchy._laplace import LaplaceMarginal
 from skboost.hierarchy._marginal import UngroupedMarginal
 from skboost.hierarchy._normal import IntegratedNormalMarginal, NormalMarginal
 from skboost.hierarchy._quadrature import QuadratureMarginal
+from skboost.hierarchy._rows import main_factor
 from skboost.targets import Target
 
 # Columns up to which coefficients are integrated out: a draw needs their covariance
 # matrix, and thousands of draws are looked at.
 _MOST_COLUMNS = 200
+# Multiplications of the first of these that take a tenth of a second.
+_MOST_PRODUCTS = 1 << 27
 
 
 class HierarchicalTarget(Target):
@@ -90,15 +93,19 @@ def marginal_of(rows, likelihood=None, scale=None):
     """
     n_factors = len(rows.factors)
     n_columns = rows.X.shape[1]
-    others = sum(factor.size for factor in rows.factors) + n_columns
     normal = scale is not None and likelihood is None
     if normal and 0 < n_columns <= _MOST_COLUMNS:
-        if n_factors < 2:
+        largest = main_factor(rows.factors) if n_factors else 0
+        rest = [f for k, f in enumerate(rows.factors) if k != largest]
+        others = sum(factor.size for factor in rest) + n_columns
+        # One factorisation of a table of rows by coefficients and other effects, once.
+        few = others <= _MOST_COLUMNS and len(rows.y) * others**2 <= _MOST_PRODUCTS
+        if not rest or (few and not any(factor.correlated for factor in rest)):
             return IntegratedNormalMarginal(rows, scale)
         # Several correlations of a factor have moments by tens of thousands of draws,
         # of which each would factorise a matrix for the coefficients beside them.
         draws = any(f.correlated and f.n_effects > 2 for f in rows.factors)
-        if not draws and others - max(f.size for f in rows.factors) <= MOST_OTHERS:
+        if not draws and others - n_columns <= MOST_OTHERS:
             return CrossedNormalMarginal(rows, scale)
     if likelihood is None:
         # Both are in closed form; one factor needs no factorisation for each draw, so

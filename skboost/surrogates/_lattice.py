@@ -54,7 +54,7 @@ class Lattice:
     def around(cls, target, near, most):
         """Grown from the mean of a `LaplaceApproximation`.
 
-        None where that would take more than `most` nodes, or more than limits allow, and
+        None where that would take more than `most` nodes, or than limits allow, and
         where its steps are too long.
         """
         dim = len(near.mean)

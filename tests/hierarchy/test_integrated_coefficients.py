@@ -43,6 +43,8 @@ INTEGRATED = [
     (IntegratedNormalMarginal, "none"),
     (IntegratedNormalMarginal, "intercepts"),
     (IntegratedNormalMarginal, "slopes"),
+    (IntegratedNormalMarginal, "crossed"),
+    (IntegratedNormalMarginal, "nested"),
     (CrossedNormalMarginal, "slopes"),
     (CrossedNormalMarginal, "crossed"),
     (CrossedNormalMarginal, "nested"),
