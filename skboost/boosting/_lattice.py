@@ -100,5 +100,5 @@ class LatticeBoosting(SurrogateBoosting):
                 f"lattice of {n:,} points."
             )
             return replace(info, little_remains=little)
-        stuck = move.kind == "rejected"
-        return replace(info, tries_again=not stuck, inconclusive=stuck)
+        stuck, much = move.kind == "rejected", left > 2.0 * self.most_kl
+        return replace(info, tries_again=not stuck, inconclusive=stuck and much)

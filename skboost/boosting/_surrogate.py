@@ -118,7 +118,8 @@ class SurrogateBoosting:
         remaining = remaining_of(fresh, known.drawn, known.pairs)
         state = SurrogateState(1, known, fresh, 1, remaining)
         move = Move("first", "first", 1.0)
-        return state, self._info(state, move, known.modes, began, UNKNOWN)
+        info = self._info(state, move, known.modes, began, UNKNOWN)
+        return state, replace(info, cut_short=ledger.budget.has_cut)
 
     def step(self, target, state):
         """One round; `BudgetSpent` where what is left does not pay for a judgement."""

@@ -21,7 +21,7 @@ from skboost.transforms import Constraints
 
 # Draws of the posterior that answers about groups are averages over, and how many
 # numbers they may hold: 64 MiB.
-_N_DRAWS, _MOST_NUMBERS = 1024, 1 << 23
+N_DRAWS, _MOST_NUMBERS = 1024, 1 << 23
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -127,10 +127,10 @@ class GroupModel:
             "effects_efficiency_": draws.efficiency,
         }
 
-    def drawn(self, target, mixture, seed):
+    def drawn(self, target, mixture, seed, n_draws=N_DRAWS):
         """What predicts: draws of everything from a mixture over the target."""
         rng = generator(seed, EFFECTS)
-        theta, effects, *weighted = _draws(target, mixture, self.factors, rng)
+        theta, effects, *weighted = _draws(target, mixture, self.factors, n_draws, rng)
         coef, levels, *further = target.split(theta)
         if target.marginal.integrates_coefficients:
             *effects, coef = effects
@@ -244,7 +244,7 @@ class GroupPredictive:
         return coef[:, list(fixed)], intercept, scales, effects
 
 
-def _draws(target, mixture, factors, rng):
+def _draws(target, mixture, factors, n_draws, rng):
     """Draws of coefficients and scales, of effects, k-hat and efficiency of weights.
 
     They come in pairs, with the effects on both sides of their mean. Where effects are
@@ -255,7 +255,7 @@ def _draws(target, mixture, factors, rng):
     if target.marginal.integrates_coefficients:
         sizes.append((target.n_coefficients, 1))
     width = 1 + sum(q * n for q, n in sizes)
-    n_pairs = int(np.clip(_MOST_NUMBERS // (2 * width), 16, _N_DRAWS // 2))
+    n_pairs = int(np.clip(_MOST_NUMBERS // (2 * width), 16, n_draws // 2))
     theta = mixture.sample(n_pairs, rng)
     normals = tuple(rng.standard_normal((q, n_pairs, n)) for q, n in sizes)
     marginal, given = target.marginal, target.split(theta)

@@ -19,6 +19,7 @@ from skboost.boosting import (
 from skboost.families import as_family
 from skboost.fitting import BoostedEstimator, FromFit, make_settings, warn_where_called
 from skboost.linear_model._formula import Design
+from skboost.linear_model._group_model import N_DRAWS
 from skboost.linear_model._group_summary import (
     arviz_of_groups,
     summary_of_groups,
@@ -50,6 +51,10 @@ _DEAR_TOL = 0.02
 # Where sums take the place of draws a component costs next to nothing, and half of the
 # `TOL` of all others is left.
 _LATTICE_TOL = 0.005
+
+# By how much fewer draws of effects there are after limits cut a run: each may take as
+# long as an evaluation.
+_FEWER = 8
 
 # Share of the draws below which a warning says how few are effective.
 _FEW_EFFECTIVE = 0.3
@@ -345,7 +350,8 @@ class HierarchicalEstimator(BoostedEstimator):
         Parameters
         ----------
         n : int, default=1
-            Up to 1,024 they are different draws; of very many groups fewer are kept.
+            Up to 1,024 they are different draws; of very many groups, and of a fit
+            that limits cut short, fewer are kept.
         random_state : int, RandomState instance or None, default=None
 
         Returns
@@ -392,9 +398,11 @@ def _engine(target, params, starts, seed, n_jobs):
 
 
 def _attributes(model, fit):
-    """Fitted attributes: effects are drawn at once, whatever the limits were."""
+    """Fitted attributes: effects are drawn at once, fewer after limits cut a run."""
+    cut = fit.run.cut_short or fit.run.history[0].cut_short
+    n_draws = N_DRAWS // _FEWER if cut else N_DRAWS
     with fit.target.ledger.within(Budget()):
-        draws = model.drawn(fit.target, fit.corrected.mixture, fit.seed)
+        draws = model.drawn(fit.target, fit.corrected.mixture, fit.seed, n_draws)
     if draws.efficiency < _FEW_EFFECTIVE:
         warn_where_called(
             "The importance weights that correct group effects leave "

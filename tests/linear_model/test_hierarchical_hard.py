@@ -184,3 +184,6 @@ def test_a_climb_that_time_cuts_short_is_no_mode():
         model.fit(X, y)
     assert (model.variance_components_["mean"] < 20.0).all()
     assert np.isfinite(model.predict_proba(X)).all()
+    # Draws of effects may take as long as all else.
+    coef, *_ = model.sample_posterior(1000, random_state=0)
+    assert len(np.unique(coef)) <= 128
