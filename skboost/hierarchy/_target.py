@@ -93,19 +93,20 @@ def marginal_of(rows, likelihood=None, scale=None):
     """
     n_factors = len(rows.factors)
     n_columns = rows.X.shape[1]
+    every = sum(factor.size for factor in rows.factors) + n_columns
     normal = scale is not None and likelihood is None
     if normal and 0 < n_columns <= _MOST_COLUMNS:
         largest = main_factor(rows.factors) if n_factors else 0
         rest = [f for k, f in enumerate(rows.factors) if k != largest]
         others = sum(factor.size for factor in rest) + n_columns
-        # One factorisation of a table of rows by coefficients and other effects, once.
+        # One factorisation of a table of rows by coefficients and other effects.
         few = others <= _MOST_COLUMNS and len(rows.y) * others**2 <= _MOST_PRODUCTS
         if not rest or (few and not any(factor.correlated for factor in rest)):
             return IntegratedNormalMarginal(rows, scale)
         # Several correlations of a factor have moments by tens of thousands of draws,
         # of which each would factorise a matrix for the coefficients beside them.
         draws = any(f.correlated and f.n_effects > 2 for f in rows.factors)
-        if not draws and others - n_columns <= MOST_OTHERS:
+        if not draws and others <= MOST_OTHERS:
             return CrossedNormalMarginal(rows, scale)
     if likelihood is None:
         # Both are in closed form; one factor needs no factorisation for each draw, so
@@ -116,5 +117,5 @@ def marginal_of(rows, likelihood=None, scale=None):
     # Nine nodes for each effect of a group: 729 of three.
     if n_factors == 1 and rows.factors[0].n_effects <= 2:
         return QuadratureMarginal(rows, likelihood)
-    integrated = 0 < n_columns <= _MOST_COLUMNS and others <= MOST_OTHERS
+    integrated = 0 < n_columns <= _MOST_COLUMNS and every <= MOST_OTHERS
     return LaplaceMarginal(rows, likelihood, scale if integrated else None)
