@@ -38,7 +38,14 @@ from skboost.modes import (
 )
 from skboost.modes._climb import Ends
 from skboost.modes._modes import far_draws, promising
-from skboost.targets import CallableTarget, GLMTarget, KnownScale, NormalNoise, Table
+from skboost.targets import (
+    Budget,
+    CallableTarget,
+    GLMTarget,
+    KnownScale,
+    NormalNoise,
+    Table,
+)
 
 CORNERS = np.array([[-7.0, -6.0], [6.0, -7.0], [-5.0, 7.0], [7.0, 6.0]])
 SHARES = np.array([0.1, 0.2, 0.3, 0.4])
@@ -78,6 +85,16 @@ def test_one_start_is_not_climbed_from_unless_a_box_has_more():
     ]
     assert not found[0].components
     assert len(found[1].components) == 4
+
+
+def test_a_search_in_a_box_takes_half_of_the_evaluations_at_most():
+    box = Box(np.full(2, -10.0), np.full(2, 10.0), place=np.array)
+    target = CallableTarget(corners, 2)
+    search = ModeSearch(target, FullGaussian(), np.zeros((1, 2)), box, Settings())
+    with target.ledger.within(Budget(max_evaluations=1200)):
+        search.from_starts()
+    # One batch and the look at a mode may go beyond.
+    assert 500 < target.n_evaluations < 600 + 64
 
 
 class TestClimbs:

@@ -167,9 +167,23 @@ def test_a_climb_without_end_is_no_mode():
     assert proper_modes(target, starts[1:], ends[1:]) == [[-1.0]]
     with pytest.raises(LogDensityError, match="rises without end: from x0=.1"):
         proper_modes(target, starts[:1], ends[:1])
-    # As far, and at the top of a normal density.
-    normal = CallableTarget(lambda t: -0.5 * anp.sum((t - 1e8) ** 2, axis=1), 1)
-    assert proper_modes(normal, starts[:1], ends[:1]) == ends[:1]
+    # As far along one axis, and at the top of a normal density.
+    top = np.array([[1e8, 0.0]])
+    normal = CallableTarget(lambda t: -0.5 * anp.sum((t - top) ** 2, axis=1), 2)
+    assert_allclose(proper_modes(normal, np.array([[1.0, 0.0]]), top), top)
+
+
+def test_modes_that_are_fitted_together_share_their_evidence():
+    family, shares = FullGaussian(), np.array([0.2, 0.8])
+    modes = [Component(family, family.from_moments([x], [[1.0]])) for x in (0.0, 4.0)]
+    truth = Mixture(tuple(modes), shares)
+    target = CallableTarget(
+        lambda t: 3.0 + truth.log_density(t), 1,
+        lambda t: truth.score_and_log_density(t)[0],
+    )  # fmt: skip
+    assert len(_groups(modes)) == 1
+    _, logs = zip(*fitted_at(target, family, modes, Settings()), strict=True)
+    assert_allclose(logs, 3.0 + np.log(shares), atol=0.01)
 
 
 @pytest.mark.parametrize("df", [3.0, 30.0])
