@@ -330,13 +330,13 @@ def test_rows_that_are_left_out_weigh_what_they_did_before_tempering():
 
 def test_closed_forms_of_normal_noise_are_least_squares_where_rows_say_all():
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((200, 3))
-    y = X @ [1.0, -2.0, 0.5] + 3.0 + 0.1 * rng.standard_normal(200)
+    X = rng.standard_normal((2000, 3))
+    y = X @ [1.0, -2.0, 0.5] + 3.0 + 0.1 * rng.standard_normal(2000)
     model = BoostedBayesianLinearRegression(max_iter=1, orbit=None, random_state=0)
     model.fit(X, y)
-    wide = np.column_stack([X, np.ones(200)])
+    wide = np.column_stack([X, np.ones(2000)])
     exact, error = np.linalg.lstsq(wide, y)[:2]
     assert_allclose(model.coef_, exact[:3], atol=2e-3)
     assert_allclose(model.intercept_, exact[3], atol=2e-3)
-    std = np.sqrt(np.diag(np.linalg.inv(wide.T @ wide)) * error[0] / 196)
+    std = np.sqrt(np.diag(np.linalg.inv(wide.T @ wide)) * error[0] / 1996)
     assert_allclose(model.posterior_.std()[:4], std, rtol=0.05)
