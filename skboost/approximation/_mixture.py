@@ -156,6 +156,11 @@ class Mixture:
         """The mixture of the components as they are, without orbits."""
         return self
 
+    @property
+    def parts(self):
+        """The densities of which it is the mixture, one for each component."""
+        return self.components
+
     # --- densities
 
     @cached_property

@@ -78,8 +78,20 @@ class Covariances:
                 out[:, scales] = np.einsum("qqs->sq", square)
                 continue
             # L^-T M, where the scales of L cancel.
-            slope = np.linalg.solve(root.swapaxes(1, 2), np.moveaxis(square, 2, 0))
+            slope = np.moveaxis(_solved(np.moveaxis(root, 0, 2), square), 2, 0)
             out[:, scales] = np.einsum("skr,skr->sk", slope, root)
             slope = Correlation.pull_root(self._partial(levels, further), slope)
             out[:, further] = self._partial(slope, slice(0, slope.shape[1]))
         return out
+
+
+def _solved(root, table):
+    """Triangular factors (q, q, n), transposed, solved for tables (q, r, n).
+
+    Row by row over all draws: LAPACK is called for each of these small systems.
+    """
+    out = np.array(table)
+    for k in reversed(range(len(root))):
+        out[k] -= np.einsum("jn,jrn->rn", root[k + 1 :, k], out[k + 1 :])
+        out[k] /= root[k, k]
+    return out

@@ -28,9 +28,10 @@ def with_coefficients(mixture, target):
     """The mixture over coefficients and scales of one over the scales of a target."""
     # A mode is searched at every draw where integrals are no closed form.
     given = target if target.marginal.exact else SmoothCoefficients.of(mixture, target)
+    # Where components have orbits it is those that are Gaussian beside coefficients.
     parts = [
-        Component(GivenScales(component, given), component.params)
-        for component in mixture.components
+        Component(GivenScales(part, given), component.params)
+        for part, component in zip(mixture.parts, mixture.components, strict=True)
     ]
     return Mixture(tuple(parts), mixture.weights)
 

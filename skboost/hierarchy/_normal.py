@@ -13,6 +13,7 @@ models (Journal of the American Statistical Association 83), have the same reduc
 """
 
 from dataclasses import replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +31,8 @@ from skboost.targets import bounded_exp
 
 # Least eigenvalue of a matrix with a unit diagonal that rounding leaves some digits of.
 _LEAST_RESOLVED = 1e-12
+# Coordinates up to which surrogates of scales are good from a few hundred points.
+_MOST_STOOD_FOR = 4
 
 
 class NormalMarginal:
@@ -106,7 +109,7 @@ class NormalMarginal:
         effects = np.einsum("qrs,rsb->qsb", ratio / noise, v)
         for effect, block in zip(effects, self.blocks, strict=True):
             slope -= effect @ block[:, :-1]
-        squares, trace = self._squares(inverse, v)
+        squares, trace = self._squares(inverse, np.einsum("qsb,rsb->qrs", v, v))
         by_level = self.covariances.score(levels, [squares])
         by_noise = square - quadratic - trace - mass
         return value, np.column_stack([slope, by_level, by_noise])
@@ -114,15 +117,12 @@ class NormalMarginal:
     def _root(self, levels):
         return self.covariances.roots(levels)[self.main]
 
-    def _squares(self, inverse, *effects):
-        """M of `Covariances` (q, q, n_draws), and its trace; squares of further
-        `effects` (q, n_draws, ...) are added.
+    def _squares(self, inverse, of_means):
+        """M of `Covariances` (q, q, n_draws), and its trace, from sums over groups of
+        the squares of mean effects.
         """
-        squares = np.einsum("qrsj,j->qrs", inverse, self.n_of_kind)
+        squares = of_means + inverse @ self.n_of_kind
         squares -= self.n_of_kind.sum() * np.eye(self.n_effects)[..., None]
-        for one in effects:
-            flat = one.reshape(*one.shape[:2], -1)
-            squares += np.einsum("qsb,rsb->qrs", flat, flat)
         return squares, np.einsum("qqs->s", squares)
 
     def _solved(self, h, ratio, noise, blocks, member):
@@ -160,15 +160,14 @@ class IntegratedNormalMarginal(NormalMarginal):
 
     Given scales, the log joint density of coefficients is -h'Th / 2 - |beta / S|^2 / 2
     with h of `Residuals` and T = (root'root - sum_j B_j'E K_j^-1 E'B_j) / sigma_y^2,
-    where S are the scales of their prior. The gradient is Fisher's identity. Effects of
-    all factors but the largest are coefficients whose scales are learned; they come
-    first, and have no correlations.
+    where S are the scales of their prior. The gradient is Fisher's identity. Both are
+    linear in the sums over groups of one kind of B_j x B_j, so that all draws need two
+    matrix products, however many groups there are. Effects of all factors but the
+    largest are coefficients whose scales are learned; they come first, and have no
+    correlations.
     """
 
     integrates_coefficients = True
-    # Every draw factorises a matrix: many thousands of these take two to ten times what
-    # a surrogate of the few scales takes.
-    cheap = False
 
     def __init__(self, rows, scale):
         factors = rows.factors
@@ -188,6 +187,35 @@ class IntegratedNormalMarginal(NormalMarginal):
         self.own = slice(start, None)
         self.scale, self.shift = scale, self.design.centre.copy()
         self.shift[self.own] /= scale
+        self.least = self.design.root.T @ self.design.root
+
+    @property
+    def n_pairs(self):
+        """Numbers in `pairs`."""
+        return self.squares.size * self.least.size
+
+    @property
+    def cheap(self):
+        """Whether a surrogate costs more than what it would stand for.
+
+        It does where coordinates are many: of seven one takes thousands of points, and
+        ten times the seconds of draws of the density itself.
+        """
+        many = self.covariances.n_levels + 1 > _MOST_STOOD_FOR
+        return many and self.n_pairs <= 1 << 12
+
+    @cached_property
+    def pairs(self):
+        """Sums of B_j x B_j, (q^2 n_kinds, n_columns^2)."""
+        q, n, width = self.blocks.shape
+        flat = self.blocks.swapaxes(0, 1).reshape(n, q * width)
+        ends = np.searchsorted(self.member, np.arange(len(self.n_of_kind) + 1))
+        sums = np.empty((len(ends) - 1, q * width, q * width))
+        for k, held in enumerate(sums):
+            some = flat[ends[k] : ends[k + 1]]
+            np.matmul(some.T, some, out=held)
+        sums = sums.reshape(-1, q, width, q, width).transpose(1, 3, 0, 2, 4)
+        return sums.reshape(-1, width * width)
 
     def value_and_score(self, beta, levels, noise_level):
         """Log likelihood of each draw of log scales and log noise scale; its gradient.
@@ -196,41 +224,45 @@ class IntegratedNormalMarginal(NormalMarginal):
         """
         n = len(noise_level)
         value, score = np.empty(n), np.empty((n, levels.shape[1] + 1))
-        for some in row_blocks(n, self.squares.size + self._width):
+        for some in row_blocks(n, self._width):
             value[some], score[some] = self._some(levels[some], noise_level[some])
         return value, score
 
     @property
     def _width(self):
-        return (4 + self.blocks.shape[2]) * self.blocks[
-            ..., 0
-        ].size + self.design.root.size
+        return 8 * self.squares.size + 4 * self.least.size
 
     def _some(self, levels, noise_level):
         noise = bounded_exp(noise_level)
         with np.errstate(over="ignore", invalid="ignore"):
             given = self._given(levels, noise)
-        return self._judged(given, levels, noise_level)
+            return self._judged(given, levels, noise_level)
 
     def _judged(self, given, levels, noise_level):
-        away = np.append(
-            -given.scale * given.mean, np.ones((len(noise_level), 1)), axis=1
-        )
         quadratic = given.quadratic
         value = -0.5 * (self.design.mass * (LOG_2PI + 2.0 * noise_level) + quadratic)
         value -= given.log_root
-        by_prior = (given.mean + self.shift) ** 2 + (given.root**2).sum(axis=2) - 1.0
+        covariance = given.root @ given.root.swapaxes(1, 2)
+        by_prior = (given.mean + self.shift) ** 2 - 1.0
+        by_prior += np.einsum("spp->sp", covariance)
         by_noise = quadratic - by_prior.sum(axis=1) - self.design.mass
         value[given.lost] = -np.inf
         if not self.n_effects:
             return value, by_noise[:, None]
         value -= 0.5 * given.log_det @ self.n_of_kind
-        v = np.einsum("qsbw,sw->qsb", given.effects, away)
-        # Deviations of effects as coefficients vary.
-        moved = given.effects[..., :-1] * given.scale[:, None]
-        moved = np.einsum("qsbp,spr->qsbr", moved, given.root)
+        # Second moments of h, and what they make of the squares of effects.
+        away = np.append(-given.scale * given.mean, np.ones((len(value), 1)), axis=1)
+        second = away[:, :, None] * away[:, None]
+        second[:, :-1, :-1] += (
+            given.scale[:, :, None] * covariance * given.scale[:, None]
+        )
+        second /= bounded_exp(2.0 * noise_level)[:, None, None]
+        pulled = second.reshape(len(value), -1) @ self.pairs.T
+        pulled = _by_effects(pulled, self.n_effects)
+        half = np.einsum("absj,brsj->arsj", pulled, given.pushed)
+        of_means = np.einsum("aqsj,arsj->qrs", given.pushed, half)
         squares = [None] * len(self.covariances.sizes)
-        squares[self.main], trace = self._squares(given.inverse, v, moved)
+        squares[self.main], trace = self._squares(given.inverse, of_means)
         for f, shape, place in self.others:
             each = by_prior[:, place].reshape(-1, *shape).sum(axis=1).T
             squares[f] = each * np.eye(shape[1])[..., None]
@@ -248,15 +280,15 @@ class IntegratedNormalMarginal(NormalMarginal):
 
     def _given(self, levels, noise):
         """What scales say of the coefficients, in units of their prior's scales."""
-        scaled = self.design.root / noise[:, None, None]
-        table = scaled.swapaxes(1, 2) @ scaled
-        inverse = log_det = effects = None
+        n, width = len(noise), len(self.least)
+        table, inverse, log_det, pushed = np.tile(self.least, (n, 1, 1)), *3 * (None,)
         if self.n_effects:
             ratio = self._root(levels) / noise
             inverse, log_det = self._inverse(ratio)
-            blocks = np.einsum("qrs,qbw->rsbw", ratio / noise, self.blocks)
-            effects = np.einsum("qrsb,rsbw->qsbw", inverse[..., self.member], blocks)
-            table -= np.einsum("qsbw,qsbx->swx", blocks, effects)
+            pushed = np.einsum("abs,brsj->arsj", ratio, inverse)
+            explained = np.einsum("arsj,brs->sabj", pushed, ratio).reshape(n, -1)
+            table -= (explained @ self.pairs).reshape(n, width, width)
+        table /= (noise**2)[:, None, None]
         scale = self._scales(levels)
         unit = np.append(scale, np.ones((len(scale), 1)), axis=1)
         table *= unit[:, :, None] * unit[:, None]
@@ -269,7 +301,7 @@ class IntegratedNormalMarginal(NormalMarginal):
         # Where noise is next to nothing rounding leaves less than no square.
         quadratic = np.maximum(least - (pull * mean).sum(axis=1), 0.0)
         found = scale, root, log_root, mean, quadratic, lost
-        return _GivenScales(*found, inverse, log_det, effects)
+        return _GivenScales(*found, inverse, log_det, pushed)
 
     def coefficients(self, levels, noise_level):
         """Means (n, p) and triangular factors (n, p, p) of coefficients, by draw."""
@@ -280,7 +312,7 @@ class IntegratedNormalMarginal(NormalMarginal):
         """The same with the effects that stand before them."""
         n, p = len(noise_level), len(self.shift)
         mean, root = np.empty((n, p)), np.empty((n, p, p))
-        for some in row_blocks(n, self.squares.size + self._width):
+        for some in row_blocks(n, self._width):
             given = self._given(levels[some], bounded_exp(noise_level[some]))
             mean[some] = self.design.centre + given.scale * given.mean
             root[some] = given.scale[:, :, None] * given.root
@@ -303,6 +335,11 @@ class IntegratedNormalMarginal(NormalMarginal):
                 tables[f].append(coef[:, place].reshape(n, *shape).transpose(2, 0, 1))
             tables[-1].append(coef[:, self.own].T[..., None])
         return tuple(np.stack(pair) for pair in tables)
+
+
+def _by_effects(table, q):
+    """(q, q, n_draws, n_kinds) of (n_draws, q^2 n_kinds)."""
+    return np.moveaxis(table.reshape(len(table), q, q, -1), 0, 2)
 
 
 def _roots(precision):
@@ -329,7 +366,7 @@ def _roots(precision):
 class _GivenScales(NamedTuple):
     """Of coefficients the scales of their prior, factors of covariances, log
     determinants of those of precisions, means, the least squares and where there are
-    none; of effects inverses, log determinants and modes by column.
+    none; of effects inverses K^-1, log determinants and E K^-1.
     """
 
     scale: np.ndarray
@@ -340,7 +377,7 @@ class _GivenScales(NamedTuple):
     lost: np.ndarray
     inverse: np.ndarray | None
     log_det: np.ndarray | None
-    effects: np.ndarray | None
+    pushed: np.ndarray | None
 
 
 class Residuals:

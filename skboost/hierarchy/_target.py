@@ -19,6 +19,9 @@ from skboost.targets import Target
 _MOST_COLUMNS = 200
 # Multiplications of the first of these that take a tenth of a second.
 _MOST_PRODUCTS = 1 << 27
+# Numbers that sums over groups of the main factor may hold, 128 MiB: of many groups
+# beside many columns a sparse matrix holds less.
+_MOST_PAIRS = 1 << 24
 
 
 class HierarchicalTarget(Target):
@@ -45,6 +48,11 @@ class HierarchicalTarget(Target):
     def __getstate__(self):
         # What a fit may spend ends with it.
         return {name: held for name, held in vars(self).items() if name != "ledger"}
+
+    @property
+    def portable(self):
+        """Whether pickles carry it: it holds sums over rows, no data."""
+        return self.marginal.integrates_coefficients and self.marginal.exact
 
     def coefficients(self, theta):
         """Means and triangular factors of integrated coefficients given scales."""
@@ -102,7 +110,9 @@ def marginal_of(rows, likelihood=None, scale=None):
         # One factorisation of a table of rows by coefficients and other effects.
         few = others <= _MOST_COLUMNS and len(rows.y) * others**2 <= _MOST_PRODUCTS
         if not rest or (few and not any(factor.correlated for factor in rest)):
-            return IntegratedNormalMarginal(rows, scale)
+            marginal = IntegratedNormalMarginal(rows, scale)
+            if marginal.n_pairs <= _MOST_PAIRS:
+                return marginal
         # Several correlations of a factor have moments by tens of thousands of draws,
         # of which each would factorise a matrix for the coefficients beside them.
         draws = any(f.correlated and f.n_effects > 2 for f in rows.factors)

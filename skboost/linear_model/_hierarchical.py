@@ -385,7 +385,10 @@ def _engine(target, params, starts, seed, n_jobs):
     if target.marginal.cheap and not target.on_lattice:
         settings = replace(settings, max_order=AUTO_ORDER)
         if auto:
-            settings = replace(settings, allowed_kl=allowed_kl(target))
+            # A density of scales alone has one mode or a few that its first component
+            # spans: coefficients, which could part them, are averaged over.
+            spanned = target.marginal.integrates_coefficients
+            settings = replace(settings, allowed_kl=allowed_kl(target, spanned))
         return Boosting(proposer, combination, settings)
     if auto:
         # A run ends where twice as much is left; a Gaussian fitted to 1,000 exact

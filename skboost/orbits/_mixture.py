@@ -34,6 +34,9 @@ from skboost.orbits._scores import ScoreMaps
 _FARTHEST = float(np.finfo(np.float16).max)
 # Draws whose images are held at once, times images.
 _AT_ONCE = 1 << 16
+# Evaluations that draws of one component may take: moments on the scale of a user are
+# averages over tens of thousands of draws, each with images by the dozen.
+_MOST_EVALUATED = 1 << 14
 
 
 class KnownOrbits(NamedTuple):
@@ -88,6 +91,11 @@ class OrbitMixture(Mixture):
         return [Lattice(c, known.steps.astype(int)) for c, known in pairs]
 
     @property
+    def parts(self):
+        """The components, reweighted."""
+        return tuple(OrbitPart(self, k) for k in range(self.n_components))
+
+    @property
     def orders(self):
         """Images of a point under each component."""
         return tuple(known.shares.shape[1] for known in self.orbits)
@@ -106,15 +114,16 @@ class OrbitMixture(Mixture):
                 "posterior.with_log_joint(estimator.make_log_joint(X, y))."
             )
         theta = np.asarray(theta, dtype=float)
-        table = self.log_components(theta)
-        for k, (lattice, order) in enumerate(
-            zip(self.lattices, self.orders, strict=True)
-        ):
-            f = self._log_ratios(lattice, lattice.whiten(theta), order)
-            mean = log_mean(f)
-            # Nothing has changed where there is mass at no image.
-            table[:, k] += np.where(np.isneginf(mean), 0.0, f[:, 0] - mean)
-        return log_sum_exp(table, log_weights(self.weights))
+        parts = [part.log_density(theta) for part in self.parts]
+        return log_sum_exp(np.column_stack(parts), log_weights(self.weights))
+
+    def change(self, k, theta):
+        """What reweighting adds to the log density of a component, (n,), nats."""
+        lattice, order = self.lattices[k], self.orders[k]
+        f = self._log_ratios(lattice, lattice.whiten(theta), order)
+        mean = log_mean(f)
+        # Nothing has changed where there is mass at no image.
+        return np.where(np.isneginf(mean), 0.0, f[:, 0] - mean)
 
     def _log_ratios(self, lattice, z, order):
         return log_ratios(self.target, self.base, lattice, z, 0, order)
@@ -123,18 +132,20 @@ class OrbitMixture(Mixture):
 
     def _draw(self, counts, rng):
         drawn = [np.empty((0, self.dim))]
-        for lattice, known, count in zip(
-            self.lattices, self.orbits, counts, strict=True
-        ):
+        for k, count in enumerate(counts):
             if count:
-                drawn.append(self._drawn(lattice, known, int(count), rng))
+                drawn.append(self.drawn_of(k, int(count), rng))
         return np.concatenate(drawn)
 
-    def _drawn(self, lattice, known, n, rng):
-        """New draws of a component, each moved to one image of its orbit."""
+    def drawn_of(self, k, n, rng, most=np.inf):
+        """New draws of a component, each moved to one image of its orbit.
+
+        Where that takes more than `most` evaluations, close to known draws.
+        """
+        lattice, known = self.lattices[k], self.orbits[k]
         z = lattice.whiten(lattice.component.sample(n, rng))
         order, level = known.shares.shape[1], rng.random((n, 1))
-        if self.target is None:
+        if self.target is None or n * order > most:
             return self._drawn_near(lattice, known, z, level, rng)
         parts = self.target, self.base, lattice, z, 0, order
         drawn = np.empty_like(z)
@@ -215,7 +226,7 @@ class OrbitMixture(Mixture):
     # --- moments
 
     @cached_property
-    def _added(self):
+    def added(self):
         """What is added to the means of components, (K, dim), and to their second
         moments about their centres."""
         means, squares = np.zeros((2, self.n_components, self.dim))
@@ -229,32 +240,88 @@ class OrbitMixture(Mixture):
 
     def mean(self):
         """Mean, shape (dim,)."""
-        return self.base.mean() + self.weights @ self._added[0]
+        return self.base.mean() + self.weights @ self.added[0]
 
     def covariance(self):
         """Covariance, shape (dim, dim)."""
-        turned = np.zeros((self.dim, self.dim))
-        for k, component in enumerate(self.components):
-            whitening = component.whitening()
-            for images, mass in self._images(k):
-                theta = whitening.lift(images)
-                turned += self.weights[k] * (mass[:, None] * theta).T @ theta
+        turned = sum(w * self.turned(k) for k, w in enumerate(self.weights))
         moved, cross = self._moved()
         change = turned + cross + cross.T - np.outer(moved, moved)
         return self.base.covariance() + change
+
+    def turned(self, k):
+        """What is added to second moments of a component about its centre."""
+        whitening, out = self.components[k].whitening(), 0.0
+        for images, mass in self._images(k):
+            theta = whitening.lift(images)
+            out = out + (mass[:, None] * theta).T @ theta
+        return out
 
     def std(self):
         """Standard deviations, shape (dim,)."""
         moved, _ = self._moved()
         apart = self.component_means() - self.base.mean()
-        change = self.weights @ (self._added[1] + 2.0 * self._added[0] * apart)
+        change = self.weights @ (self.added[1] + 2.0 * self.added[0] * apart)
         return np.sqrt(self.base.std() ** 2 + change - moved**2)
 
     def _moved(self):
         """By how much the mean moves, and what that adds to the covariance between."""
-        shifts = self._added[0]
+        shifts = self.added[0]
         apart = self.component_means() - self.base.mean()
         return self.weights @ shifts, (self.weights[:, None] * shifts).T @ apart
+
+
+@dataclass(frozen=True, eq=False)
+class OrbitPart:
+    """One component of an `OrbitMixture`, reweighted; it has methods of `Component`."""
+
+    mixture: OrbitMixture
+    k: int
+
+    @property
+    def dim(self):
+        """Coordinates."""
+        return self.mixture.dim
+
+    @property
+    def component(self):
+        """The component as it is, without orbits."""
+        return self.mixture.components[self.k]
+
+    def log_density(self, theta):
+        """Log density at (n, dim), nats."""
+        return self.component.log_density(theta) + self.mixture.change(self.k, theta)
+
+    def sample(self, n, rng):
+        """New draws, (n, dim)."""
+        return self.mixture.drawn_of(self.k, n, rng, _MOST_EVALUATED)
+
+    def mean(self):
+        """Mean, (dim,)."""
+        return self.component.location() + self.mixture.added[0][self.k]
+
+    def moments(self):
+        """Mean and covariance matrix."""
+        moved, covariance = self.mixture.added[0][self.k], self.component.moments()[1]
+        turned = covariance + self.mixture.turned(self.k)
+        return self.mean(), turned - np.outer(moved, moved)
+
+    def std(self):
+        """Standard deviations, (dim,)."""
+        moved, squares = (part[self.k] for part in self.mixture.added)
+        return np.sqrt(self.component.std() ** 2 + squares - moved**2)
+
+    def scale(self):
+        """Lengths of the component without orbits, (dim,)."""
+        return self.component.scale()
+
+    def marginal_cdf(self, i, x):
+        """Distribution function of coordinates `i` at `x` (n,)."""
+        return self.mixture.marginal_cdf(self.k, i, x)
+
+    def marginal_log_density(self, i, x):
+        """Log density of coordinates `i` at `x` (n,), nats."""
+        return self.mixture.marginal_log_density(self.k, i, x)
 
 
 def _chosen(images, shares, level):

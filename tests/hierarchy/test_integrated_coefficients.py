@@ -1,5 +1,6 @@
 """Normal coefficients integrated out beside effects of groups, by brute force."""
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -20,6 +21,7 @@ from skboost.hierarchy import (
     marginal_of,
     with_coefficients,
 )
+from skboost.orbits import reweighted
 from skboost.targets import HalfTPrior, NormalPrior
 from skboost.transforms import LowerBound
 
@@ -145,6 +147,52 @@ def test_what_is_lost_by_scales_alone_is_what_is_lost_by_all(name):
     lost = plain.value_and_score(theta)[0] - both.log_density(theta)
     of_scales = target.value_and_score(z)[0] - mixture.log_density(z)
     np.testing.assert_allclose(lost, of_scales, atol=1e-8)
+
+
+def orbits_of(target):
+    """Its mixture, reweighted over eight images of every point."""
+    mixture, rng = mixture_of(target.dim), np.random.default_rng(8)
+    return reweighted(target, mixture, 8, 0.0, -np.inf, rng)[0]
+
+
+def test_coefficients_stand_beside_scales_that_are_reweighted_over_orbits():
+    """A posterior that users meet has lost what orbits of its scales left, no more."""
+    rows = rows_of("slopes")
+    target, plain = targets(rows)
+    mixture = orbits_of(target)
+    assert mixture.orbiting
+    both = pickle.loads(pickle.dumps(with_coefficients(mixture, target)))
+    theta = both.sample(20, np.random.default_rng(6))
+    lost = plain.value_and_score(theta)[0] - both.log_density(theta)
+    of_scales = target.value_and_score(theta[:, 2:])[0]
+    np.testing.assert_allclose(
+        lost, of_scales - mixture.log_density(theta[:, 2:]), atol=1e-8
+    )
+    # Its moments are those of the mixture of scales, for each of its components, too.
+    np.testing.assert_allclose(both.mean()[2:], mixture.mean(), rtol=1e-6)
+    np.testing.assert_allclose(both.std()[2:], mixture.std(), rtol=1e-6)
+    covariance = both.covariance()[2:, 2:]
+    np.testing.assert_allclose(covariance, mixture.covariance(), atol=1e-6)
+
+
+def test_draws_of_many_images_are_made_of_known_ones():
+    """They take no evaluations, and have the moments of the others."""
+    target, _ = targets(rows_of("slopes"))
+    part, rng = orbits_of(target).parts[0], np.random.default_rng(9)
+    few = part.sample(2000, rng)
+    before = target.n_evaluations
+    many = part.sample(4000, rng)
+    assert target.n_evaluations == before
+    sd = part.std()
+    np.testing.assert_allclose((many.mean(axis=0) - part.mean()) / sd, 0.0, atol=0.15)
+    np.testing.assert_allclose(few.std(axis=0) / many.std(axis=0), 1.0, atol=0.15)
+
+
+def test_many_groups_beside_many_columns_are_integrated_by_sparse_matrices(monkeypatch):
+    rows = rows_of("slopes")
+    assert isinstance(marginal_of(rows, scale=SCALE), IntegratedNormalMarginal)
+    monkeypatch.setattr("skboost.hierarchy._target._MOST_PAIRS", 0)
+    assert isinstance(marginal_of(rows, scale=SCALE), CrossedNormalMarginal)
 
 
 def test_moments_and_marginals_are_those_of_draws():
