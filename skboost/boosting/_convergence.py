@@ -130,8 +130,8 @@ def _by_draws(target, settings, state, gain, allowed, price):
         else "as few as a Gaussian fitted to 1,000 exact draws would leave"
     )
     return Left(
-        f"Converged: about {_at_most(remaining):.2g} nats are left{how}, {few}, as "
-        "far as draws of the mixture can see."
+        f"Converged: less than about {_at_most(remaining):.2g} nats are left{how}, "
+        f"{few}, as far as draws of the mixture can see."
     )
 
 

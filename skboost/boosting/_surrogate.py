@@ -251,6 +251,6 @@ def _little_remains(remaining, tol):
     if not at_most < 2.0 * tol:
         return ""
     return (
-        f"Converged: about {at_most:.2g} nats are left, within twice tol, as far as "
-        "draws of the posterior can see."
+        f"Converged: less than about {at_most:.2g} nats are left, within twice tol, as "
+        "far as draws of the posterior can see."
     )

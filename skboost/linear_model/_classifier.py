@@ -255,7 +255,9 @@ class BayesianClassifier(ClassifierMixin):
         """Factors by which the odds grow with each feature, with credible intervals.
 
         With two classes the odds are those of ``classes_[1]``, and the row of the
-        intercept has the odds where every feature is zero.
+        intercept has the odds where every feature is zero. With ordered classes they
+        are those of a higher class, whichever the threshold, and the row of the
+        intercept has the odds of all above the lowest.
 
         Parameters
         ----------

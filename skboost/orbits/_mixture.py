@@ -111,7 +111,8 @@ class OrbitMixture(Mixture):
             raise ValueError(
                 "This posterior is reweighted by the log joint density, which it has "
                 "not kept: pickles and files hold no data. Give it one, as with "
-                "posterior.with_log_joint(estimator.make_log_joint(X, y))."
+                "posterior.with_log_joint(log_joint), where log_joint is your log "
+                "density, or estimator.make_log_joint(X, y) of an estimator."
             )
         theta = np.asarray(theta, dtype=float)
         parts = [part.log_density(theta) for part in self.parts]

@@ -293,7 +293,10 @@ def test_pickles_hold_no_target_and_still_draw(order):
     assert np.abs(draws.mean(axis=0) - posterior.mean()).max() < 0.03
     assert_allclose(draws.std(axis=0), posterior.std(), rtol=0.05)
     assert len(np.unique(draws[:, 0])) == len(draws)
-    with pytest.raises(ValueError, match=r"with_log_joint\(estimator.make_log_joint"):
+    with pytest.raises(
+        ValueError,
+        match=r"with_log_joint\(log_joint\), where .* estimator.make_log_joint",
+    ):
         copy.log_density(draws[:3])
     again = copy.with_log_joint(LogGamma(2).log_density)
     assert_allclose(again.log_density(draws[:9]), posterior.log_density(draws[:9]))
