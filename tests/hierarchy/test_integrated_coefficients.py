@@ -22,6 +22,7 @@ from skboost.hierarchy import (
     with_coefficients,
 )
 from skboost.orbits import reweighted
+from skboost.surrogates import Lattice, laplace
 from skboost.targets import HalfTPrior, NormalPrior
 from skboost.transforms import LowerBound
 
@@ -312,3 +313,46 @@ def test_coefficients_beside_scales_are_those_of_laplace(likelihood, response):
     # Of what is cubic in scales that vary by a third, over draws.
     away = (found - mean) / size, (factor - root) / size[..., None]
     assert max(np.sqrt((each**2).mean(axis=0)).max() for each in away) < 0.01
+
+
+def test_what_a_lattice_says_of_scales_and_coefficients_is_dense_quadrature():
+    rows = rows_of("intercepts")
+    target, _ = targets(rows)
+    near = laplace(target, np.zeros(2), True, np.ones(2))
+    lattice = Lattice.around(target, near, 1000)
+    found = lattice.gaussian()
+    for _ in range(3):
+        found = lattice.split(found)
+    mixture = lattice.judged(found).mixture
+    # Out to eight standard deviations, at a fifth of what separates the nodes.
+    axes = [
+        m + np.linspace(-8.0, 8.0, 81) * s
+        for m, s in zip(*moments(mixture), strict=True)
+    ]
+    z = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 2)
+    value, _ = target.value_and_score(z)
+    mass = np.exp(value - value.max())
+    cell = np.prod([axis[1] - axis[0] for axis in axes])
+    evidence = np.log(mass.sum() * cell) + value.max()
+    assert lattice.log_evidence.value == pytest.approx(evidence, abs=2e-3)
+    share = mass / mass.sum()
+    mean, sd = moments(mixture)
+    np.testing.assert_allclose((share @ z - mean) / sd, 0.0, atol=0.01)
+    np.testing.assert_allclose(np.sqrt(share @ (z - share @ z) ** 2) / sd, 1.0, 0.01)
+    log_q = mixture.log_density(z)
+    q = np.exp(log_q) * cell
+    left = q @ (log_q - value) + evidence
+    assert lattice.judged(found).remaining().value == pytest.approx(left, abs=2e-3)
+    centres, roots = target.coefficients(z[share > 1e-7])
+    share = share[share > 1e-7]
+    whole = with_coefficients(mixture, target)
+    variance = share @ (roots**2).sum(axis=2) + share @ (centres - share @ centres) ** 2
+    # Averages over 256 quasi-random draws of each component.
+    away = (whole.mean()[:2] - share @ centres) / np.sqrt(variance)
+    np.testing.assert_allclose(away, 0.0, atol=0.02)
+    np.testing.assert_allclose(whole.std()[:2] / np.sqrt(variance), 1.0, atol=0.02)
+
+
+def moments(mixture):
+    """Means and standard deviations."""
+    return mixture.mean(), mixture.std()
