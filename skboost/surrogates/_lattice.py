@@ -121,13 +121,14 @@ class Lattice:
         """The Gaussian with the moments of the density, as `Gaussians`."""
         return self._moments(self.shares[:, None])
 
-    def split(self, found):
-        """`Gaussians` of which the heaviest is two, likelier on the nodes.
+    def split(self, found, k=None):
+        """`Gaussians` of which one, the heaviest by default, is two, likelier on the
+        nodes.
 
         EM on nodes weighted by their shares: the least KL(p || q), which leaves means
         and covariances of the whole as they are.
         """
-        k = int(found.weights.argmax())
+        k = int(found.weights.argmax()) if k is None else k
         share = self._responsibilities(found)[0][:, k] * self.shares
         share /= share.sum()
         root = np.linalg.cholesky(found.covariances[k])
