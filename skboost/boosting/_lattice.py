@@ -52,8 +52,8 @@ class LatticeBoosting(SurrogateBoosting):
     """Boosting without draws: the density is evaluated at the nodes of a lattice alone.
 
     The first component has the density's moments; each iteration splits the heaviest
-    one that gains, until `most_kl` nats are left. Where the lattice would take too many nodes, is
-    too coarse, or takes more than limits allow, it is boosting on surrogates.
+    one that gains, until `most_kl` nats are left. Where the lattice would take too many
+    nodes, is too coarse, or takes more than limits allow, it is boosting on surrogates.
     """
 
     most_kl: float = 0.0
