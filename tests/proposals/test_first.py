@@ -150,6 +150,10 @@ def test_residual_points_are_where_the_target_has_more_mass():
 
     found = points(two)
     assert len(found) and (found[:, 0] > 2.5).all()
+    # Twice as wide it is denser from a radius of 1.92 on.
+    wide = points(lambda t: 40.0 - 0.125 * anp.sum(t**2, axis=1))
+    radius = np.sqrt((wide**2).sum(axis=1))
+    assert radius.min() == pytest.approx(np.sqrt(8.0 * np.log(4.0) / 3.0), abs=0.5)
     # Of a density that is zero everywhere there are none.
     assert not len(points(lambda t: -np.inf + 0.0 * t[:, 0]))
 
