@@ -199,7 +199,7 @@ class IntegratedNormalMarginal(NormalMarginal):
         """Whether a surrogate costs more than what it would stand for.
 
         It does where coordinates are many: of seven one takes thousands of points, and
-        ten times the seconds of draws of the density itself.
+        five times the seconds of draws of the density itself.
         """
         many = self.covariances.n_levels + 1 > _MOST_STOOD_FOR
         return many and self.n_pairs <= 1 << 12
