@@ -9,6 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+# See `Quadratic`.
+_FARTHEST = 3.0
+
 
 class Conditional(NamedTuple):
     """Means (q, ...) of group effects, triangular factors (q, q, ...) of covariances,
@@ -35,6 +38,35 @@ class Conditional(NamedTuple):
                 - self.skewness**2 * (2.0 * t**3 - 5.0 * t) / 36.0
             )
         return self.mean + np.einsum("qr...,ar...->aq...", self.root, t)
+
+
+class Quadratic:
+    """Least squares of values (n, ...) at points (n, d) by quadratics in these.
+
+    Points further away than `_FARTHEST` standard deviations are held there: what is
+    cubic is not known.
+    """
+
+    def __init__(self, points, values):
+        self.centre, size = points.mean(axis=0), points.std(axis=0)
+        self.size = np.where(size > 0.0, size, 1.0)
+        self.trend = np.linalg.lstsq(self._terms(points), values, rcond=None)[0]
+
+    @staticmethod
+    def n_terms(d):
+        """Terms of a quadratic in d coordinates."""
+        return (d + 1) * (d + 2) // 2
+
+    def _terms(self, points):
+        """1, the whitened coordinates and their products."""
+        z = (points - self.centre) / self.size
+        length = np.sqrt((z**2).sum(axis=1, keepdims=True))
+        z = z * np.minimum(1.0, _FARTHEST * np.sqrt(z.shape[1]) / (length + 1e-300))
+        first, second = np.triu_indices(z.shape[1])
+        return np.column_stack([np.ones(len(z)), z, z[:, first] * z[:, second]])
+
+    def __call__(self, points):
+        return self._terms(points) @ self.trend
 
 
 def inverse_and_log_det(matrices):

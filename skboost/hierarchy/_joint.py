@@ -15,13 +15,13 @@ from skboost._parallel import row_blocks
 from skboost._random import generator
 from skboost.approximation import Mixture
 from skboost.families import Component
+from skboost.hierarchy._conditional import Quadratic
 
 # Draws of a component of scales over which moments and marginals of coefficients are
 # averages; they are quasi-random, and averages smooth.
 _N_NODES = 256
-# Draws to which quadratics are fitted, for each of their terms, and the standard
-# deviations from the middle beyond which they are held: cubes are not known there.
-_DRAWS_PER_TERM, _FARTHEST = 4, 3.0
+# Draws to which quadratics are fitted, for each of their terms.
+_DRAWS_PER_TERM = 4
 
 
 def with_coefficients(mixture, target):
@@ -43,31 +43,21 @@ class SmoothCoefficients:
 
     def __init__(self, z, mean, root):
         self.n_coefficients = mean.shape[1]
-        self.centre, self.size = z.mean(axis=0), z.std(axis=0)
         self.below = np.tril_indices(self.n_coefficients, -1)
         diagonal = np.einsum("skk->sk", root)
         table = [mean, np.log(diagonal), (root / diagonal[..., None])[:, *self.below]]
-        self.trend = np.linalg.lstsq(self._terms(z), np.hstack(table), rcond=None)[0]
+        self.trend = Quadratic(z, np.hstack(table))
 
     @classmethod
     def of(cls, mixture, target):
         """Those of a target, fitted where a mixture over its scales has draws."""
-        d = target.dim
-        n = _DRAWS_PER_TERM * (d + 1) * (d + 2) // 2
+        n = _DRAWS_PER_TERM * Quadratic.n_terms(target.dim)
         z = mixture.sample(n, generator(0))
         return cls(z, *target.coefficients(z))
 
-    def _terms(self, z):
-        """1, the whitened coordinates and their products."""
-        z = (z - self.centre) / self.size
-        length = np.sqrt((z**2).sum(axis=1, keepdims=True))
-        z = z * np.minimum(1.0, _FARTHEST * np.sqrt(z.shape[1]) / (length + 1e-300))
-        first, second = np.triu_indices(z.shape[1])
-        return np.column_stack([np.ones(len(z)), z, z[:, first] * z[:, second]])
-
     def coefficients(self, z):
         """Means (n, p) and triangular factors (n, p, p) at scales (n, d)."""
-        p, values = self.n_coefficients, self._terms(z) @ self.trend
+        p, values = self.n_coefficients, self.trend(z)
         mean, log_diagonal, below = np.split(values, [p, 2 * p], axis=1)
         root = np.zeros((len(z), p, p))
         root[:, *self.below] = below

@@ -23,6 +23,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import csr_array, hstack
 
+from skboost._random import EFFECTS, generator
+from skboost.hierarchy._conditional import Quadratic
 from skboost.hierarchy._crossed import CrossedEffects, Precision
 from skboost.hierarchy._marginal import LikelihoodMarginal
 from skboost.hierarchy._quadrature import QuadratureMarginal
@@ -32,7 +34,10 @@ from skboost.hierarchy._rows import FixedScales, coefficients_as_factor, main_fa
 # rows that are not log-concave, where steps get shorter by a factor, one of its size.
 _MAX_STEPS, _TOLERANCE = 50, 1e-4
 # Share of the draws that weigh as much as all do below which quadrature is worth it.
-_FEW_EFFECTIVE = 0.5
+# Values of the likelihood of rows that it may take then: some seconds.
+_FEW_EFFECTIVE, _N_NODES, _MOST_VALUES = 0.5, 10, 1 << 26
+# Standard deviations up to which a trend in levels is believed.
+_FARTHEST = 4.0
 
 
 class LaplaceMarginal(LikelihoodMarginal):
@@ -52,6 +57,30 @@ class LaplaceMarginal(LikelihoodMarginal):
             rows = replace(rows, X=rows.X[:, :0], factors=factors)
         super().__init__(rows, likelihood)
         self.crossed = CrossedEffects(self.rows.factors)
+        # What the method misses, where that was looked at.
+        self.missed = None
+
+    def learn_missed(self, levels, *further):
+        """Add to every value, from now on, what weights of draws at some levels say
+        that the method misses: a trend in the levels.
+        """
+        sizes = [(f.n_effects, len(levels), f.n_groups) for f in self.rows.factors]
+        rng, none = generator(0, EFFECTS), np.empty((len(levels), 0))
+        normals = tuple(map(rng.standard_normal, sizes))
+        # Half the variance of weights would be missed of their logarithms.
+        drawn = self.weighted_effects(normals, none, levels, *further, few=1.0)
+        missed = np.logaddexp(*drawn[1]) - np.log(2.0)
+        if np.isfinite(missed).all():
+            self.missed = Trend(np.column_stack([levels, *further]), missed)
+
+    def value_and_score(self, beta, levels, *further):
+        value, score = super().value_and_score(beta, levels, *further)
+        if self.missed is not None:
+            table = np.column_stack([levels, *further])
+            more, slope = self.missed.value_and_slope(table)
+            value = value + more
+            score[:, beta.shape[1] :] += slope
+        return value, score
 
     def _integrated(self, beta, levels, further):
         value = np.empty(len(beta))
@@ -63,15 +92,16 @@ class LaplaceMarginal(LikelihoodMarginal):
             score[s] = self._score(mode, among[s])
         return value, score
 
-    def weighted_effects(self, normals, beta, levels, *further):
+    def weighted_effects(self, normals, beta, levels, *further, few=_FEW_EFFECTIVE):
         """Draws of the group effects, as `NormalMarginal.effects`, and the logarithms
         (2, n_draws) of weights that make them exact; integrated coefficients are last.
 
         Draws are of Laplace's Gaussian around the mean, with the skewness that effects
         of the factor with the most have given all others. Weights are the exact joint
         density over what the draws were made from: their mean is the exact likelihood
-        over that of `value_and_score`. Where few draws would weigh as much as all do,
-        that factor is integrated out by quadrature given all others.
+        over that of `value_and_score`. Where a share below `few` of the draws weighs as
+        much as all do, that factor is integrated out by quadrature given all others,
+        unless rows and draws are many.
         """
         normal = self.crossed.joined(normals)
         effects = np.empty((2, *normal.shape))
@@ -89,9 +119,14 @@ class LaplaceMarginal(LikelihoodMarginal):
                 log_others[side, s] = 0.5 * (t[n:] @ t[n:] - v[n:] @ v[n:])
                 effects[side, s] = mode.scaling.times(v)
             log_others[:, s] -= mode.height - 0.5 * mode.precision.log_det_main
-        if self.crossed.q <= 2 and _efficiency(log_weights) < _FEW_EFFECTIVE:
+        n_values = len(self.rows.y) * log_weights.size * _N_NODES**self.crossed.q
+        affordable = self.crossed.q <= 2 and n_values <= _MOST_VALUES
+        if affordable and _efficiency(log_weights) < few:
             more = self._integrate_main(effects, normals, beta, levels, further)
             log_weights = log_others + more
+        if self.missed is not None:
+            table = np.column_stack([levels, *further])
+            log_weights = log_weights - self.missed.value_and_slope(table)[0]
         return self.crossed.by_factor(effects), log_weights
 
     def _integrate_main(self, effects, normals, beta, levels, further):
@@ -126,15 +161,24 @@ class LaplaceMarginal(LikelihoodMarginal):
         return mean, root
 
     def _modes(self, beta, levels, further):
-        """The mode at each draw; the search begins where the last one ended."""
-        v = np.zeros(len(self.crossed.scale_of))
+        """The mode at each draw; the search begins where the last one ended, and later
+        where a quadratic through the first of them leads: two steps in place of four.
+        """
+        v, found = np.zeros(len(self.crossed.scale_of)), []
+        theta = np.column_stack([beta, levels, *further])
+        n_fitted, trend = 2 * Quadratic.n_terms(theta.shape[1]), None
         scalings = self.crossed.scalings(self.fixed.among(levels))
         for s, (one, scaling) in enumerate(zip(beta, scalings, strict=True)):
             base = self._without_effects(one[None])[:, 0]
             given = self.likelihood.given(*(level[[s]] for level in further))
-            mode = self._mode(base, scaling, v, given)
+            if s == n_fitted and given.log_concave:
+                trend = Quadratic(theta[:s], np.array(found))
+            start = v if trend is None else trend(theta[[s]])[0]
+            mode = self._mode(base, scaling, start, given)
             # Of several modes the one that is found must not depend on other draws.
             v = mode.v if given.log_concave else v
+            if trend is None and given.log_concave and len(beta) > n_fitted:
+                found.append(v)
             yield mode
 
     def _mode(self, base, scaling, v, likelihood):
@@ -212,6 +256,31 @@ class LaplaceMarginal(LikelihoodMarginal):
         """What `_value_and_slopes` says at one draw, (n_rows,)."""
         parts = self._value_and_slopes(eta[:, None], likelihood)
         return [part[..., 0] if len(part) else part for part in parts]
+
+
+class Trend:
+    """A mean and slopes of noisy values at points (n, dim), which each is held beyond
+    where points were.
+    """
+
+    def __init__(self, points, values):
+        n, dim = points.shape
+        self.centre, self.size = points.mean(axis=0), points.std(axis=0)
+        terms = np.column_stack([np.ones(n), (points - self.centre) / self.size])
+        found = np.linalg.lstsq(terms, values, rcond=None)[0]
+        rest = values - terms @ found
+        error = rest @ rest / (n - dim - 1) / n
+        # As much of a slope as stands out of its noise.
+        square = found[1:] ** 2
+        self.slopes = found[1:] * square / (square + error + 1e-300)
+        self.mean = found[0] + np.log(np.exp(rest).mean())
+
+    def value_and_slope(self, points):
+        """(n,) and (n, dim)."""
+        away = (points - self.centre) / self.size / _FARTHEST
+        held = np.tanh(away)
+        slope = self.slopes / self.size * (1.0 - held**2)
+        return self.mean + _FARTHEST * held @ self.slopes, slope
 
 
 def _efficiency(log_weights):

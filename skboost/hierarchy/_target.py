@@ -5,6 +5,7 @@ Which way they are is chosen here, too.
 
 import numpy as np
 
+from skboost._random import generator
 from skboost.hierarchy._crossed import MOST_OTHERS
 from skboost.hierarchy._crossed_normal import CrossedNormalMarginal
 from skboost.hierarchy._laplace import LaplaceMarginal
@@ -22,6 +23,13 @@ _MOST_PRODUCTS = 1 << 27
 # Numbers that sums over groups of the main factor may hold, 128 MiB: of many groups
 # beside many columns a sparse matrix holds less.
 _MOST_PAIRS = 1 << 24
+# Products of columns over rows, of which every Newton step of Laplace's method has
+# sums, up to which it integrates coefficients out: some milliseconds.
+_MOST_SUMMED = 1 << 22
+# Pairs of draws by which a trend of what Laplace's method misses is found: at least so
+# many, at most so many, and of that many rows; the steps of differences of its
+# gradients, in units.
+_PAIRS, _PAIRED_ROWS, _STEP = (16, 64), 400_000, 0.2
 
 
 class HierarchicalTarget(Target):
@@ -57,6 +65,23 @@ class HierarchicalTarget(Target):
     def coefficients(self, theta):
         """Means and triangular factors of integrated coefficients given scales."""
         return self.marginal.coefficients(*self.split(theta)[1:])
+
+    def learn_missed(self, mode, unit):
+        """Have a marginal that is not exact look at what it misses around a mode, where
+        its coordinates are scales alone; lengths are near `unit`, (dim,).
+        """
+        if self.marginal.exact or self.n_columns:
+            return
+        steps = np.diag(_STEP * unit)
+        ends = [self.value_and_score(mode + sign * steps)[1] for sign in (1.0, -1.0)]
+        # In units; no direction is taken to be wider than two.
+        bend = unit * (ends[1] - ends[0]) / (2.0 * _STEP)
+        found = np.linalg.eigh(0.5 * (bend + bend.T))
+        width = 1.0 / np.sqrt(np.maximum(found[0], 0.25))
+        n = int(np.clip(_PAIRED_ROWS // len(self.marginal.rows.y), *_PAIRS))
+        normal = generator(0).standard_normal((n, self.dim))
+        theta = mode + unit * ((normal * width) @ found[1].T)
+        self.marginal.learn_missed(*self.split(theta)[1:])
 
     def split(self, theta):
         """What the marginal takes: coefficients, log scales, what all rows share."""
@@ -127,5 +152,5 @@ def marginal_of(rows, likelihood=None, scale=None):
     # Nine nodes for each effect of a group: 729 of three.
     if n_factors == 1 and rows.factors[0].n_effects <= 2:
         return QuadratureMarginal(rows, likelihood)
-    integrated = 0 < n_columns <= _MOST_COLUMNS and every <= MOST_OTHERS
-    return LaplaceMarginal(rows, likelihood, scale if integrated else None)
+    few = every <= MOST_OTHERS and 0 < len(rows.y) * n_columns**2 <= _MOST_SUMMED
+    return LaplaceMarginal(rows, likelihood, scale if few else None)

@@ -67,7 +67,9 @@ class GroupModel:
         if self.layout.intercept and n:
             centre[n - 1] = self.unit.level
         centre[n:] = self.levels.start(0.5 * self.unit.size)
-        return highest_point(target, centre, target.unit)[None]
+        mode = highest_point(target, centre, target.unit)
+        target.learn_missed(mode, target.unit)
+        return mode[None]
 
     def renamed(self, names):
         """The same model with other names of the columns of X."""

@@ -253,32 +253,35 @@ def test_gradients_of_laplace_without_coefficients(likelihood, response, name):
     np.testing.assert_allclose(at(theta)[1], slopes, atol=1e-6)
 
 
-@pytest.mark.parametrize("few", [0.0, 2.0], ids=["gaussian", "quadrature"])
+def by_quadrature(rows, marginal, levels):
+    """Points of coefficients and logarithms of their masses, of which the sum is the
+    integral over effects and coefficients at levels (1, n_levels).
+    """
+    centre, root = (part[0] for part in marginal.coefficients(levels))
+    node, share = hermegauss(9)
+    nodes = np.stack(np.meshgrid(node, node), axis=-1).reshape(-1, 2)
+    beta = centre + nodes @ root.T
+    value, _ = QuadratureMarginal(rows, marginal.likelihood).value_and_score(
+        beta, np.repeat(levels, len(beta), axis=0)
+    )
+    value = value + NormalPrior().log_density(beta, SCALE)
+    value += 0.5 * (nodes**2).sum(axis=1) + np.log(np.outer(share, share).ravel())
+    return beta, value + np.log(np.linalg.det(root))
+
+
+@pytest.mark.parametrize("few", [0.0, 1.0], ids=["gaussian", "quadrature"])
 @pytest.mark.parametrize(("likelihood", "response"), LIKELIHOODS)
-def test_weights_make_laplace_exact_for_coefficients(
-    likelihood, response, few, monkeypatch
-):
-    # The share of effective draws from which on the factor is integrated by quadrature.
-    monkeypatch.setattr("skboost.hierarchy._laplace._FEW_EFFECTIVE", few)
+def test_weights_make_laplace_exact_for_coefficients(likelihood, response, few):
     rows, n = grouped(((3, 1),), response, n=40), 250
     levels, rng = np.array([[-0.5]]), np.random.default_rng(8)
     marginal = LaplaceMarginal(rows, likelihood, SCALE)
     normals = (*standard_normals(rows, n), rng.normal(size=(2, n, 1)))
     given = np.empty((n, 0)), np.repeat(levels, n, axis=0)
-    (*_, coef), log_weights = marginal.weighted_effects(normals, *given)
+    (*_, coef), log_weights = marginal.weighted_effects(normals, *given, few=few)
     coef, weights = flattened([coef]), np.exp(log_weights).ravel()
 
-    # Quadrature over effects given coefficients, around which there is a rule, too.
+    beta, value = by_quadrature(rows, marginal, levels)
     centre, root = (part[0] for part in marginal.coefficients(levels))
-    node, share = hermegauss(9)
-    nodes = np.stack(np.meshgrid(node, node), axis=-1).reshape(-1, 2)
-    beta = centre + nodes @ root.T
-    value, _ = QuadratureMarginal(rows, likelihood).value_and_score(
-        beta, np.repeat(levels, len(beta), axis=0)
-    )
-    value = value + NormalPrior().log_density(beta, SCALE)
-    value += 0.5 * (nodes**2).sum(axis=1) + np.log(np.outer(share, share).ravel())
-    value += np.log(np.linalg.det(root))
     exact = np.exp(value - logsumexp(value))
     found = marginal.value_and_score(np.empty((1, 0)), levels)[0][0]
     found += np.log(weights.mean())
@@ -356,3 +359,32 @@ def test_what_a_lattice_says_of_scales_and_coefficients_is_dense_quadrature():
 def moments(mixture):
     """Means and standard deviations."""
     return mixture.mean(), mixture.std()
+
+
+def test_what_laplace_misses_is_learned_as_a_trend():
+    """Of three rows a group the likelihood of scales is a third of a nat wrong."""
+    likelihood, response = LIKELIHOODS[0]
+    rows = grouped(((12, 1),), response, n=36)
+    marginal, rng = LaplaceMarginal(rows, likelihood, SCALE), np.random.default_rng(10)
+    levels, none = np.array([[-0.4], [0.0], [0.4]]), np.empty((3, 0))
+
+    def errors():
+        found = marginal.value_and_score(none, levels)[0]
+        each = [by_quadrature(rows, marginal, one[None])[1] for one in levels]
+        return found - [logsumexp(one) for one in each]
+
+    before = errors()
+    normals = (*standard_normals(rows, 3), rng.normal(size=(2, 3, 1)))
+    weights = marginal.weighted_effects(normals, none, levels)[1]
+    marginal.learn_missed(0.4 * rng.normal(size=(64, 1)))
+    # A standard deviation of the draws around their mean. The error is no line.
+    assert np.abs(before).max() > 0.2
+    assert np.abs(errors()).max() < np.abs(before).max() / 3.0
+    assert np.ptp(errors()) < np.ptp(before) / 3.0
+    # Weights remain those of the exact density over what was drawn from.
+    missed = before - errors()
+    after = marginal.weighted_effects(normals, none, levels)[1]
+    np.testing.assert_allclose(after, weights + missed, atol=1e-8)
+    slopes = differences(lambda t: marginal.value_and_score(none, t)[0], levels)
+    found = marginal.value_and_score(none, levels)[1]
+    np.testing.assert_allclose(found, slopes, atol=1e-6)
