@@ -74,11 +74,14 @@ class HierarchicalTarget(Target):
             return
         steps = np.diag(_STEP * unit)
         ends = [self.value_and_score(mode + sign * steps)[1] for sign in (1.0, -1.0)]
-        # In units; no direction is taken to be wider than two.
         bend = unit * (ends[1] - ends[0]) / (2.0 * _STEP)
+        if not np.isfinite(bend).all():
+            return
+        # In units; no direction is taken to be wider than two.
         found = np.linalg.eigh(0.5 * (bend + bend.T))
         width = 1.0 / np.sqrt(np.maximum(found[0], 0.25))
         n = int(np.clip(_PAIRED_ROWS // len(self.marginal.rows.y), *_PAIRS))
+        n = max(n, 4 * self.dim)
         normal = generator(0).standard_normal((n, self.dim))
         theta = mode + unit * ((normal * width) @ found[1].T)
         self.marginal.learn_missed(*self.split(theta)[1:])
