@@ -39,6 +39,8 @@ class Left(NamedTuple):
     little: str = ""
     # More does, and components gain less for their evaluations than images.
     dear: str = ""
+    # Draws and their images that say so; None where none were looked at.
+    orbits: object = None
 
 
 class Price(NamedTuple):
@@ -96,7 +98,7 @@ def what_is_left(target, proposer, settings, state, gain, price=None):
         )
     left = _by_draws(target, settings, state, gain, allowed, price)
     # A search for modes comes last: it costs most.
-    if any(left):
+    if left.little or left.dear:
         known = state.modes, state.log_evidence, settings
         if proposer.missed_modes(state.mixture, *known):
             return Left()
@@ -108,7 +110,7 @@ def _by_draws(target, settings, state, gain, allowed, price):
     number = settings.allowed_kl is None
     none_hides = _no_mode_hides(target)
     is_enough = partial(_is_known_to_be_within, allowed=allowed, none_hides=none_hides)
-    remaining, how = state.remaining, ""
+    remaining, how, orbits = state.remaining, "", None
     if settings.max_order > 1 and _at_most(remaining) > allowed:
         parts = target, settings, state, gain, allowed, is_enough
         remaining, orbits = _after_orbits(*parts)
@@ -116,7 +118,8 @@ def _by_draws(target, settings, state, gain, allowed, price):
         # Whoever passes a number pays for it.
         judged = target.dim > _FEW and not (number or None in (price, orbits))
         if judged and not is_enough(remaining):
-            return Left(dear=_images_gain_more(price, remaining, orbits, allowed))
+            dear = _images_gain_more(price, remaining, orbits, allowed)
+            return Left(dear=dear, orbits=orbits)
     if not is_enough(remaining):
         return Left()
     if not (none_hides or state.fresh.log_joint is None):
@@ -131,7 +134,8 @@ def _by_draws(target, settings, state, gain, allowed, price):
     )
     return Left(
         f"Converged: less than about {_at_most(remaining):.2g} nats are left{how}, "
-        f"{few}, as far as draws of the mixture can see."
+        f"{few}, as far as draws of the mixture can see.",
+        orbits=orbits,
     )
 
 
@@ -154,8 +158,9 @@ def _after_orbits(target, settings, state, gain, allowed, is_enough):
     # In few dimensions evaluations are cheap, and 256 draws of a Gaussian never saw one
     # tail of a log-gamma density: half of what was left.
     if few and found is not None and is_enough(found[0]):
-        rng = generator(*key, 3)
-        found = remaining_after_orbits(*parts, rng, careful=careful, n=_MANY)
+        # A few more images cost less than a component that is not needed.
+        rng, hides = generator(*key, 3), partial(_hides_a_bend, allowed=allowed)
+        found = remaining_after_orbits(*parts, rng, careful, _MANY, hides)
     if found is None or (few and _hides_a_bend(found[0], allowed)):
         return state.remaining, None
     return found

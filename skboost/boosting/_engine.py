@@ -121,7 +121,7 @@ class Boosting:
         components = state.iterate.components
         heaviest = components.components[int(components.weights.argmax())]
         move = Move("first", "first", 1.0)
-        info = self._info(target, state, move, heaviest, began)
+        state, info = self._told(target, state, move, heaviest, began)
         return state, replace(info, cut_short=target.ledger.budget.has_cut)
 
     def _first_state(self, target, mixture):
@@ -215,7 +215,8 @@ class Boosting:
         after = self._with_more_draws(target, after, trial.gain)
         component, gap, gain = trial.component, trial.gap, trial.gain
         price = self._price(target.n_evaluations - n_before, state, gain)
-        info = self._info(target, after, move, component, began, gain, gap, price)
+        told = move, component, began, gain, gap, price
+        after, info = self._told(target, after, *told)
         more_draws = after.draw_multiplier > state.draw_multiplier
         return after, replace(info, tries_again=more_draws)
 
@@ -378,7 +379,7 @@ class Boosting:
             return None
         return Price(max(gain.value, 0.0) / remaining, n_evaluations)
 
-    def _info(
+    def _told(
         self,
         target,
         state,
@@ -389,6 +390,7 @@ class Boosting:
         gap=UNKNOWN,
         price=None,
     ):
+        """What the iteration leaves: the state, and an `Info`."""
         settings, improper, left = self.settings, "", Left()
         # Nothing is said where limits leave no room to look.
         with suppress(BudgetSpent):
@@ -399,10 +401,11 @@ class Boosting:
             left = what_is_left(*parts)
         n_components = state.iterate.components.n_components
         seconds = perf_counter() - began
-        return replace(
-            Info.of(
-                state, n_components, move, component, settings.tol, seconds, gain, gap
-            ),
+        info = Info.of(
+            state, n_components, move, component, settings.tol, seconds, gain, gap
+        )
+        return replace(state, orbits=left.orbits), replace(
+            info,
             improper=improper,
             little_remains=left.little,
             dear=left.dear,

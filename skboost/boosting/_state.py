@@ -33,6 +33,8 @@ class State:
     draw_multiplier: int = 1
     # Whether the next step tries a split before a search.
     split_first: bool = True
+    # `Orbits` by which the run may end with `mixture`: corrections go on from them.
+    orbits: object = None
 
     @property
     def mixture(self):

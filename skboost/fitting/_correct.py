@@ -91,7 +91,7 @@ def _with_orbits(engine, target, run, done, order):
     try:
         with target.ledger.within(target.ledger.budget.share(_SHARE)):
             mixture, report, remaining = reweighted(
-                target, done.mixture, order, settings.tol, least, rng
+                target, done.mixture, order, settings.tol, least, rng, run.state.orbits
             )
     except BudgetSpent:
         return done._replace(orbiting=OrbitReport(reason=_NO_ROOM))

@@ -12,6 +12,8 @@ from skboost.orbits._lattice import MAX_ORDER, Lattice, log_ratios_of_all
 
 # Every component has so many draws at least.
 _LEAST = 16
+# Images up to which a tail is followed that few images show.
+_CLEAR = 8
 # Share of what remains that the components carry whose orbits are doubled together.
 _SHARE = 0.8
 # Nats of one draw that count when it is decided whether orbits gain anything.
@@ -214,15 +216,16 @@ def _heaviest(undone, free):
 
 
 def remaining_after_orbits(
-    target, mixture, is_enough, nats, most, rng, careful=False, n=256
+    target, mixture, is_enough, nats, most, rng, careful=False, n=256, bends=None
 ):
     """What would remain after `reweighted`, by few draws: `RemainingKL` and `Orbits`.
 
     None where a component has no images.
 
     Their orbits are doubled while what remains is not enough, and while at the pace of
-    the last doubling less than `nats` may remain in the end. A `careful` error is that
-    of the evidence and of the ELBO, which does not trust in common noise.
+    the last doubling less than `nats` may remain in the end; and up to `_CLEAR` images
+    while ``bends(remaining)``. A `careful` error is that of the evidence and of the
+    ELBO, which does not trust in common noise.
     """
     orbits = pilot(target, mixture, n, rng)
     if orbits is None:
@@ -233,8 +236,11 @@ def remaining_after_orbits(
             remaining = remaining._replace(se=orbits.error())
         order = orbits.orders.max()
         n_left = np.log2(most / order)
-        hopeless = remaining.least - n_left * orbits.last.sum() > nats
-        if is_enough(remaining) or n_left < 1 or (order > 2 and hopeless):
+        # Noise may say that the last one lost something: none does.
+        hopeless = remaining.least - n_left * max(orbits.last.sum(), 0.0) > nats
+        clear = bends is None or order >= _CLEAR or not bends(remaining)
+        enough = is_enough(remaining) and clear
+        if enough or n_left < 1 or (order > 2 and hopeless):
             return remaining, orbits
         doubled = orbits.doubled_until(target, 0.0, 2 * order, at_once=True)
         if doubled is orbits:

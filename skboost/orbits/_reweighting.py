@@ -15,8 +15,9 @@ ORDERS = tuple(2**k for k in range(1, MAX_ORDER.bit_length()))
 # Images at most where nothing else is asked for; of a density that is dear.
 AUTO_ORDER, DEAR_ORDER = 64, 4
 # Draws by which orders are decided, and evaluations that moments rest on at least: of
-# few images many draws are affordable.
-_N_DRAWS, _N_EVALUATIONS = 512, 16_384
+# few images many draws are affordable. The error of means was .001 standard deviations
+# for a nearly Gaussian posterior and .005 for a skewed one; that of 1,000 draws is .03.
+_N_DRAWS, _N_EVALUATIONS = 512, 8_192
 
 
 @dataclass(frozen=True)
@@ -69,19 +70,21 @@ def most_images(order):
     return {"auto": AUTO_ORDER, None: 1}.get(order, order)
 
 
-def reweighted(target, mixture, order, tol, least, rng):
+def reweighted(target, mixture, order, tol, least, rng, known=None):
     """A mixture reweighted over orbits, where that gains more than `least` nats.
 
     With ``order="auto"`` orbits are doubled until less than `tol` nats remain, up to
-    `AUTO_ORDER` images; else they have so many.
+    `AUTO_ORDER` images; else they have so many. `known` orbits serve where they are
+    those of the mixture.
 
     Returns the mixture that came where it was declined, an `OrbitReport`, and what
     remains, `RemainingKL`, None where it was declined.
     """
-    orbits = pilot(target, mixture, _N_DRAWS, rng)
+    auto, orbits = order == "auto", known
+    if not (auto and known and known.mixture.equals(mixture.drop_zero_weights())):
+        orbits = pilot(target, mixture, _N_DRAWS, rng)
     if orbits is None:
         return mixture, OrbitReport(reason="its components are not symmetric."), None
-    auto = order == "auto"
     enough = tol if auto else -np.inf
     orbits = orbits.doubled_until(target, enough, most_images(order), not auto)
     remaining = orbits.remaining()

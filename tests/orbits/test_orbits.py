@@ -355,6 +355,36 @@ def test_few_draws_say_what_would_remain():
     assert left.value == pytest.approx(0.5 * (0.3 - np.log(1.3)), abs=3 * left.se)
 
 
+def test_a_tail_is_followed_through_a_few_more_images():
+    mixture = Mixture.single(member(FULL, 1, 1.0, 1.3))
+    for bends, order in ((None, 2), (lambda left: False, 2), (lambda left: True, 8)):
+        parts = lambda left: True, 1.0, 64, np.random.default_rng(0)  # noqa: E731
+        _, orbits = remaining_after_orbits(Normal(), mixture, *parts, bends=bends)
+        assert orbits.orders.max() == order
+
+
+class Counted(LogGamma):
+    """Counts its evaluations."""
+
+    n = 0
+
+    def log_density(self, theta, strict=False):
+        self.n += len(theta)
+        return super().log_density(theta)
+
+
+def test_orbits_that_are_known_serve_again_where_the_mixture_is_the_same():
+    mixture, other = MIXTURES["one"](2), MIXTURES["two"](2)
+    _, known = orbiting(LogGamma(2), mixture, 8, n=2048)
+    for one, again in ((mixture, True), (other, False)):
+        target = Counted(2)
+        parts = one, "auto", 0.01, 1e-3, np.random.default_rng(0), known
+        q, report, left = reweighted(target, *parts)
+        assert report.applied and left.value < 0.02
+        assert (target.n == 0) is again
+        assert (len(q.orbits[0].shares) == 2048) is again
+
+
 def test_doubling_ends_where_little_remains_and_goes_where_much_does():
     light = member(FULL, 2, 0.5, 0.4)
     mixture = Mixture((member(FULL, 2, 0.75, 0.45), light), np.array([0.999, 0.001]))
