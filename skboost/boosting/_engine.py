@@ -13,7 +13,6 @@ from time import perf_counter
 from typing import NamedTuple
 
 from skboost._budget import Budget, BudgetSpent
-from skboost._math import N_ERRORS
 from skboost._random import FRESH, PROBE, REPORT, generator
 from skboost._settings import GAIN_DECAY, MAX_CANDIDATES, Settings
 from skboost.approximation import Estimate, FreshDraws, elbo_gain, expectations
@@ -28,7 +27,6 @@ from skboost.boosting._convergence import (
     searches_fit_noise,
     what_is_left,
 )
-from skboost.boosting._simplex import at_widths
 from skboost.boosting._state import UNKNOWN, Facts, Info, Move, State
 from skboost.families import Component
 from skboost.objectives import SearchContext
@@ -116,7 +114,6 @@ class Boosting:
         with suppress(BudgetSpent):
             modes = proposer.find_modes(target, state.fresh, modes, settings, 0)
             state = self._with_missed(target, replace(state, modes=modes))
-            state = self._with_widths(target, state)
         state = replace(state, modes=modes)
         components = state.iterate.components
         heaviest = components.components[int(components.weights.argmax())]
@@ -168,27 +165,19 @@ class Boosting:
         grown = self.proposer.with_missed(components, *known)
         if grown is components:
             return state
-        return self._begun_again(target, state, grown, 3)
-
-    def _with_widths(self, target, state):
-        """The state with every component at several widths, where that gains."""
-        several = state.modes.several and self._split_is_worth_it(state)
-        grown = at_widths(state.mixture) if several else state.mixture
-        if grown is state.mixture:
-            return state
-        other = self._begun_again(target, state, grown, 4)
-        gain = self.combination.gain(state.fresh, other.fresh)
-        return other if gain.value - N_ERRORS * gain.se > self.settings.tol else state
-
-    def _begun_again(self, target, state, components, key):
-        """The state with other components, their weights set anew."""
         t, settings = state.iteration, self.settings
         settings = settings.with_more_draws(state.draw_multiplier)
-        iterate = self.combination.begin(target, components, settings)
-        fresh = self._fresh(target, iterate.mixture, settings, t, key)
-        remaining = self._remaining(target, fresh, t)
-        again = replace(state, iterate=iterate, fresh=fresh, step_memory=None)
-        return replace(again, best=fresh, best_iteration=t, remaining=remaining)
+        iterate = self.combination.begin(target, grown, settings)
+        fresh = self._fresh(target, iterate.mixture, settings, t, 3)
+        return replace(
+            state,
+            iterate=iterate,
+            fresh=fresh,
+            step_memory=None,
+            best=fresh,
+            best_iteration=t,
+            remaining=self._remaining(target, fresh, t),
+        )
 
     # --- one iteration
 
@@ -204,9 +193,9 @@ class Boosting:
         state = self._with_new_modes(target, state)
         first, second = self.search, None
         if self._split_is_worth_it(state):
-            second = self.split
+            first, second = self.search, self.split
             if self._splits_first(state):
-                first, second = second, first
+                first, second = self.split, self.search
         trial = first(target, state, settings)
         if second is not None and not trial.gain.value > settings.tol:
             other = second(target, state, settings)

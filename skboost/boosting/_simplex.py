@@ -15,7 +15,6 @@ from skboost.approximation import (
     PooledDraws,
     duality_gap,
     elbo_gain,
-    has_tails,
     kept_components,
 )
 from skboost.boosting._combination import Combination
@@ -33,23 +32,6 @@ from skboost.proposals import split_component
 
 # Times `tol` that remain for each component where two are split at once.
 _MUCH_EACH = 1.5
-
-# Of copies of every component, where modes have heavy tails: of ten Student-t modes in
-# twenty dimensions (two degrees of freedom) they leave .07 nats, where widths of 1,
-# 1.5, 2.5 and 5 leave .26 and two more .08. Three iterations, each with a component at
-# one mode, left .65 of .82.
-_WIDTHS = (0.7, 1.0, 1.4, 2.0, 3.0, 6.0)
-
-
-def at_widths(mixture):
-    """A mixture with every component at several widths, alike in weight.
-
-    The same mixture where components have no widths.
-    """
-    if not has_tails(mixture):
-        return mixture
-    parts = tuple(c.widen(width) for c in mixture.components for width in _WIDTHS)
-    return Mixture(parts, np.repeat(mixture.weights, len(_WIDTHS)) / len(_WIDTHS))
 
 
 @dataclass(frozen=True)
