@@ -169,12 +169,14 @@ def test_evaluations_are_bounded():
 
 
 def half_line(theta):
-    return anp.where(theta[:, 0] > 0, -theta[:, 0], -anp.inf)
+    return anp.where(anp.all(theta > 0, axis=1), -anp.sum(theta, axis=1), -anp.inf)
 
 
 def test_an_unfinished_run_warns_where_it_was_called():
     with pytest.warns(ConvergenceWarning, match="For less, raise max_iter.") as caught:
-        boost_posterior(half_line, 1, x0=[1.0], max_iter=1, orbit=None, random_state=0)
+        # Of each exponential distribution a Gaussian leaves half a nat or more.
+        options = {"x0": [1.0] * 3, "max_iter": 1, "orbit": None, "random_state": 0}
+        boost_posterior(half_line, 3, **options)
     assert caught[0].filename == __file__
 
 

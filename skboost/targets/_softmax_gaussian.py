@@ -73,7 +73,8 @@ def softmax_at(mean, roots, nodes):
 def softmax_expectation(mean, covariance, nodes):
     """E softmax(t), (n, K), of contrasts with means (n, K - 1) and covariances.
 
-    With 1,024 nodes the error is below 1e-3 up to standard deviations of 4.
+    With 1,024 nodes and standard deviations of 3 the error is .0005 on average, and at
+    most .005, over ten scrambles of the nodes and 200 rows of six classes.
     """
     mean, roots = (
         mean @ class_contrasts(mean.shape[1] + 1).T,

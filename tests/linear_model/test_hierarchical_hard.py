@@ -149,10 +149,11 @@ def test_the_population_needs_no_column_of_groups():
 
 
 def test_few_effective_draws_are_warned_of():
-    """As many groups as rows, beside a second factor: Laplace's method is far off."""
+    """Two crossed factors with two rows in each group: Laplace's method is far off."""
     rng = np.random.default_rng(1)
-    X = pd.DataFrame({"g": np.arange(160), "h": np.arange(160) % 4})
-    y = rng.poisson(np.exp(2.0 * rng.normal(size=160) - 1.0))
+    X = pd.DataFrame({"g": np.arange(160) % 80, "h": rng.permutation(160) % 80})
+    g, h = 2.0 * rng.normal(size=(2, 80))
+    y = rng.poisson(np.exp(g[X["g"]] + h[X["h"]] - 3.0))
     model = POISSON(groups=["g", "h"], max_iter=1, random_state=0)
     with pytest.warns(UserWarning, match=r"leave \d+ % of the draws effective"):
         model.fit(X, y)
