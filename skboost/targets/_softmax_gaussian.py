@@ -7,6 +7,7 @@ K - 1 contrasts. It is an average over fixed quasi-random nodes.
 from functools import lru_cache
 
 import numpy as np
+from scipy.linalg import helmert
 from scipy.special import ndtri
 from scipy.stats import qmc
 
@@ -23,10 +24,10 @@ _ENTRIES = 1 << 16
 def class_contrasts(n_classes):
     """Orthonormal columns (K, K - 1), orthogonal to what all classes share.
 
-    The softmax of predictors t depends on ``contrasts^T t`` alone.
+    The softmax of predictors t depends on ``contrasts^T t`` alone. They are Helmert's,
+    in closed form: a decomposition would choose others on other machines.
     """
-    centred = np.eye(n_classes) - 1.0 / n_classes
-    contrasts = np.linalg.svd(centred)[0][:, : n_classes - 1]
+    contrasts = helmert(n_classes).T
     contrasts.flags.writeable = False
     return contrasts
 
