@@ -4,7 +4,6 @@ Modes far apart are so many separate problems, each with its own evidence; the w
 follow from those. Modes that overlap are fitted together.
 """
 
-from dataclasses import replace
 from functools import partial
 from operator import itemgetter
 
@@ -90,10 +89,6 @@ def shrink_to_support(target, component, base_draws):
 # --- one component
 
 
-# Searches that only choose where to begin have one draw of so many.
-_SHORT = 4
-
-
 def first_component(target, family, starts, settings, tol=1e-10):
     """The best single member of the family's variants; see `natural_gaussian`."""
     fit = partial(_member, target, starts, settings, tol)
@@ -113,20 +108,12 @@ def _member(target, starts, settings, tol, family):
             return np.nan, candidates[0]
     # A factor grows on a diagonal Gaussian.
     first = DiagonalGaussian() if family.low_rank else family
-    few = replace(settings, n_draws=settings.n_draws // _SHORT)
-    base, few = (
-        first.matched_draws(
-            enough_draws(family, target.dim, one),
-            target.dim,
-            generator(settings.seed, 0, BASE),
-        )
-        for one in (settings, few)
-    )
-    candidates = candidates or _candidates(target, first, starts, few)
-    problems = [SingleELBO(target, c, few, settings.exact) for c in candidates]
+    n_draws, seed = enough_draws(family, target.dim, settings), settings.seed
+    base = first.matched_draws(n_draws, target.dim, generator(seed, 0, BASE))
+    candidates = candidates or _candidates(target, first, starts, base)
+    problems = [SingleELBO(target, c, base, settings.exact) for c in candidates]
     budget = target.ledger.budget
-    x, chosen = _best_of_short_searches(problems, budget, settings)
-    problem = SingleELBO(target, chosen.component, base, settings.exact)
+    x, problem = _best_of_short_searches(problems, budget, settings)
     if family.low_rank:
         return fit_low_rank(target, problem.unpack(x), family.rank, settings)
     tol = max(1e-4 * settings.tol, SMALLEST_TOL)
