@@ -5,9 +5,9 @@ from time import perf_counter
 
 import numpy as np
 
-from skboost.approximation import Estimate, FreshDraws
+from skboost.approximation import Estimate
 from skboost.boosting._state import UNKNOWN, Info, Move
-from skboost.boosting._surrogate import SurrogateBoosting
+from skboost.boosting._surrogate import KeptState, SurrogateBoosting
 from skboost.surrogates import Gaussians, Lattice, laplace
 
 # Components that are split, the heaviest first, until one gains: EM lowers another
@@ -19,32 +19,16 @@ _MOST = {1: 1 << 8, 2: 1 << 10, 3: 1 << 12, 4: 1 << 14}
 
 
 @dataclass(frozen=True)
-class LatticeState:
+class LatticeState(KeptState):
     """Everything that the next split needs."""
 
-    iteration: int
     lattice: Lattice
     gaussians: Gaussians
-    fresh: FreshDraws
-    # The iteration that the mixture comes from.
-    best_iteration: int
-
-    @property
-    def best(self):
-        """What is reported."""
-        return self.fresh
-
-    @property
-    def mixture(self):
-        """The current approximation."""
-        return self.fresh.mixture
 
     @property
     def remaining(self):
         """Of the mixture, up to the error of the sums."""
         return self.fresh.remaining()
-
-    stage = mixture
 
 
 @dataclass(frozen=True)
@@ -65,7 +49,7 @@ class LatticeBoosting(SurrogateBoosting):
             return super().init(target)
         gaussians = lattice.gaussian()
         fresh = lattice.judged(gaussians)
-        state = LatticeState(1, lattice, gaussians, fresh, 1)
+        state = LatticeState(1, fresh, 1, lattice, gaussians)
         move = Move("first", "first", 1.0)
         return state, self._told(state, move, began, UNKNOWN)
 
@@ -88,7 +72,7 @@ class LatticeBoosting(SurrogateBoosting):
             gain = fresh.elbo().value - state.fresh.elbo().value
             if gain > 0.0:
                 move = Move("split", "split", float(gaussians.weights[-1]))
-                after = LatticeState(t, lattice, gaussians, fresh, t)
+                after = LatticeState(t, fresh, t, lattice, gaussians)
                 return after, self._told(after, move, began, Estimate(gain, 0.0))
         after, move = replace(state, iteration=t), Move("rejected", "split", 0.0)
         return after, self._told(after, move, began, Estimate(0.0, 0.0))

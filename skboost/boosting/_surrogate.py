@@ -38,19 +38,15 @@ _PATIENCE, _MUCH = 3, 4.0
 
 
 @dataclass(frozen=True)
-class SurrogateState:
-    """Everything that the next round needs."""
+class KeptState:
+    """A state that holds the best mixture alone, judged by draws of it."""
 
-    # Rounds done, the first Gaussian included.
+    # Rounds or iterations done, the first Gaussian included.
     iteration: int
-    round: Round
     # Draws of the mixture that is kept, at which the target was evaluated.
     fresh: FreshDraws
-    # The round that it comes from.
+    # The round or iteration that it comes from.
     best_iteration: int
-    remaining: RemainingKL
-    # Rounds in a row whose mixture was dropped.
-    n_dropped: int = 0
 
     @property
     def best(self):
@@ -63,6 +59,16 @@ class SurrogateState:
         return self.fresh.mixture
 
     stage = mixture
+
+
+@dataclass(frozen=True)
+class SurrogateState(KeptState):
+    """Everything that the next round needs."""
+
+    round: Round
+    remaining: RemainingKL
+    # Rounds in a row whose mixture was dropped.
+    n_dropped: int = 0
 
 
 @dataclass(frozen=True)
@@ -116,7 +122,7 @@ class SurrogateBoosting:
             self.proposer.check_reached(target, fresh)
         known = known._replace(components=known.modes)
         remaining = remaining_of(fresh, known.drawn, known.pairs)
-        state = SurrogateState(1, known, fresh, 1, remaining)
+        state = SurrogateState(1, fresh, 1, known, remaining)
         move = Move("first", "first", 1.0)
         info = self._info(state, move, known.modes, began, UNKNOWN)
         return state, replace(info, cut_short=ledger.budget.has_cut)

@@ -18,7 +18,7 @@ import numpy as np
 from skboost._math import LOG_2PI
 from skboost.hierarchy._crossed import CrossedEffects, Precision
 from skboost.hierarchy._normal import Residuals
-from skboost.hierarchy._rows import coefficients_as_factor
+from skboost.hierarchy._rows import FixedScales, coefficients_as_factor
 from skboost.targets import bounded_exp
 
 
@@ -31,10 +31,9 @@ class CrossedNormalMarginal:
 
     def __init__(self, rows, scale=None):
         self.integrates_coefficients = scale is not None
-        self.n_scales = sum(factor.n_effects for factor in rows.factors)
-        factors, self.scale = rows.factors, np.zeros(0)
+        self.fixed, factors = FixedScales(rows.factors, scale), rows.factors
         if scale is not None:
-            factors, self.scale = (*factors, coefficients_as_factor(rows.X)), scale
+            factors = *factors, coefficients_as_factor(rows.X)
         rows = replace(rows, factors=factors).sorted()
         self.design = Residuals(rows)
         crossed = CrossedEffects(rows.factors)
@@ -43,7 +42,7 @@ class CrossedNormalMarginal:
         self.crossed = crossed.without_rows()
         self.shift = np.zeros(len(crossed.scale_of))
         if scale is not None:
-            self.place = np.flatnonzero(crossed.scale_of >= self.n_scales)
+            self.place = np.flatnonzero(crossed.scale_of >= self.fixed.start)
             self.shift[self.place] = self.design.centre / scale
 
     def value_and_score(self, beta, levels, noise_level):
@@ -51,7 +50,6 @@ class CrossedNormalMarginal:
         value = np.empty(len(beta))
         n_columns = beta.shape[1]
         score = np.empty((len(beta), n_columns + levels.shape[1] + 1))
-        kept = self._kept(levels.shape[1])
         for s, given in enumerate(self._given(beta, levels, noise_level)):
             h, ratio, noise, b, v, precision, level = given
             root, mass = self.design.root @ h / noise, self.design.mass
@@ -64,7 +62,7 @@ class CrossedNormalMarginal:
             moved = v + self.shift
             by_level, trace = self.crossed.by_level(level, moved, precision.inverse)
             lost = square - mass - quadratic - trace
-            score[s] = [*slope[:n_columns], *by_level[kept], lost]
+            score[s] = [*slope[:n_columns], *self.fixed.free(by_level), lost]
         return value, score
 
     def effects(self, normals, beta, levels, noise_level):
@@ -82,25 +80,23 @@ class CrossedNormalMarginal:
 
     def coefficients(self, levels, noise_level):
         """Means (n, p) and triangular factors (n, p, p) of coefficients, by draw."""
-        n, p = len(noise_level), len(self.scale)
+        scale = self.fixed.scale
+        n, p = len(noise_level), len(scale)
         mean, root = np.empty((n, p)), np.empty((n, p, p))
         empty = np.empty((n, 0))
         for s, given in enumerate(self._given(empty, levels, noise_level)):
             *_, v, precision, _ = given
-            mean[s] = self.design.centre + self.scale * v[self.place]
+            mean[s] = self.design.centre + scale * v[self.place]
             covariance = precision.covariance_of(self.place)
-            root[s] = self.scale[:, None] * np.linalg.cholesky(covariance)
+            root[s] = scale[:, None] * np.linalg.cholesky(covariance)
         return mean, root
 
     def _given(self, beta, levels, noise_level):
         """What both need at each draw."""
-        # Scales of coefficients stand after those of other effects.
-        fixed = np.tile(np.log(self.scale), (len(beta), 1))
-        scales, further = np.split(levels, [self.n_scales], axis=1)
-        levels = np.hstack([scales, fixed, further])
+        levels = self.fixed.among(levels)
         in_noise = levels.copy()
         in_noise[:, : self.crossed.covariances.n_scales] -= noise_level[:, None]
-        known = np.append(np.zeros(len(self.scale)), 1.0)
+        known = np.append(np.zeros(len(self.fixed.scale)), 1.0)
         away = self.design.at(beta) if beta.shape[1] else np.tile(known, (len(beta), 1))
         noises = bounded_exp(noise_level)
         scalings = self.crossed.scalings(in_noise)
@@ -108,8 +104,3 @@ class CrossedNormalMarginal:
             precision = Precision(self.gram, ratio)
             b = ratio.pulled(self.pulled @ h) / noise - self.shift
             yield h, ratio, noise, b, precision.solve(b), precision, level
-
-    def _kept(self, n_levels):
-        """Places of the levels among all, those of coefficients included."""
-        n, fixed = np.arange(n_levels), len(self.scale)
-        return np.where(n < self.n_scales, n, n + fixed)

@@ -24,6 +24,7 @@ import numpy as np
 from scipy.sparse import csr_array, hstack
 
 from skboost._random import EFFECTS, generator
+from skboost.approximation import effective_sample_size
 from skboost.hierarchy._conditional import Quadratic
 from skboost.hierarchy._crossed import CrossedEffects, Precision
 from skboost.hierarchy._marginal import LikelihoodMarginal
@@ -121,7 +122,8 @@ class LaplaceMarginal(LikelihoodMarginal):
             log_others[:, s] -= mode.height - 0.5 * mode.precision.log_det_main
         n_values = len(self.rows.y) * log_weights.size * _N_NODES**self.crossed.q
         affordable = self.crossed.q <= 2 and n_values <= _MOST_VALUES
-        if affordable and _efficiency(log_weights) < few:
+        n_effective = effective_sample_size(log_weights.ravel())
+        if affordable and n_effective < few * log_weights.size:
             more = self._integrate_main(effects, normals, beta, levels, further)
             log_weights = log_others + more
         if self.missed is not None:
@@ -281,12 +283,6 @@ class Trend:
         held = np.tanh(away)
         slope = self.slopes / self.size * (1.0 - held**2)
         return self.mean + _FARTHEST * held @ self.slopes, slope
-
-
-def _efficiency(log_weights):
-    """The share of the draws that weigh as much as all do."""
-    weight = np.exp(log_weights - log_weights.max())
-    return weight.mean() ** 2 / (weight**2).mean()
 
 
 class _Mode(NamedTuple):

@@ -60,8 +60,8 @@ class Evidence(NamedTuple):
     ...     return np.sum(2 * theta - np.exp(theta), axis=1)
     >>> posterior = boost_posterior(log_density, 2, random_state=0).posterior
     >>> evidence = posterior.evidence(log_density, random_state=0)
-    >>> round(float(evidence.log_evidence), 1)
-    -0.0
+    >>> bool(abs(evidence.log_evidence) < 0.01)
+    True
     """
 
     elbo: float

@@ -355,7 +355,7 @@ class HorseshoePrior(Prior):
 
     Leave `prior_scale` to be learned, and a fit takes a second or two. At a fixed one
     boosting follows the many shapes of the posterior for ten iterations, some ten
-    times as long, and predictions gain nothing by it: ``max_iter=1`` is enough.
+    times as long: try ``max_iter=1``, whose predictions on 60 rows were as good.
 
     Parameters
     ----------
