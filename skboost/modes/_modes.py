@@ -9,6 +9,7 @@ from scipy.linalg import eigh
 from skboost._budget import BudgetSpent
 from skboost._random import MODES, generator
 from skboost._settings import Settings
+from skboost._solver import climb
 from skboost.families import Component
 from skboost.modes._climb import climb_all
 from skboost.modes._curvature import inverse_curvature, with_factor
@@ -20,6 +21,9 @@ _SAME, _DIP = 0.25, 0.02
 _FLAT = 1e-6
 # Scales below that share of the largest are rounding, and have no Cholesky factor.
 _NARROWEST = 1e-6
+# Nats that a Newton step from the end of a climb may gain at most: climbs that end at a
+# mode leave a hundredth of it.
+_RESTLESS = 1e-3
 # Share of the heaviest mode's mass below which another does not matter.
 _LIGHTEST = 1e-5
 # Climbs of a search, at least, where several modes are known.
@@ -157,16 +161,66 @@ class _ModeAssignment:
                     self._settle(i)
 
     def _settle(self, i):
-        point = self.ends.points[i]
-        k = int(self.distance[i].argmin()) if self.components else None
-        if k is None or not self._connected(point, self.components[k]):
+        point, height = self.ends.points[i], self.ends.heights[i]
+        k = self._known(point)
+        if k is None:
+            component, mass = self._laplace(point, height)
+            lightest = max(self.mass, default=-np.inf) + np.log(_LIGHTEST)
+            further, top = point, height
+            if mass > lightest:
+                further, top = self._climbed_on(component, point)
+            if top > height + _RESTLESS:
+                k = self._known(further)
+                component, mass = self._laplace(further, top)
+                # A ridge that still rises has its mode elsewhere.
+                if not self._promised(component, further)[0] < _RESTLESS:
+                    mass = -np.inf
+        if k is None:
             k = len(self.components)
-            params, confirmed = laplace_approximation(self.target, self.family, point)
-            self.components.append(Component(self.family, params))
-            mass = self.ends.heights[i] + self.components[k].entropy()
-            self.mass.append(mass if confirmed else -np.inf)
+            self.components.append(component)
+            self.mass.append(mass)
             self._claim(k)
         self.owner[i], self.open[i] = k, False
+
+    def _known(self, point):
+        """The mode that is nearest, where the density says that it is the same."""
+        distance = [_distance(component, point[None]) for component in self.components]
+        if not distance:
+            return None
+        k = int(np.argmin(distance))
+        return k if self._connected(point, self.components[k]) else None
+
+    def _laplace(self, point, height):
+        params, confirmed = laplace_approximation(self.target, self.family, point)
+        component = Component(self.family, params)
+        return component, height + component.entropy() if confirmed else -np.inf
+
+    def _promised(self, component, point, z=0.0):
+        """Nats that a Newton step would gain, the log density, and its whitened slope
+        at `z` standard deviations from a point."""
+        whitening = component.whitening()
+        theta = point + whitening.lift(z + np.zeros((1, len(point))))
+        value, score = self.target.value_and_score(theta)
+        slope = whitening.pull(score)[0]
+        return 0.5 * (slope @ slope), value[0], slope
+
+    def _climbed_on(self, component, point):
+        """Where a climb leads that is not at rest by the curvature at its end.
+
+        Along a narrow ridge that bends quasi-Newton steps get short long before the
+        mode; in units of what the curvature says they are long again.
+        """
+        gain, height, _ = self._promised(component, point)
+        if not gain > _RESTLESS:
+            return point, height
+        z, top = climb(
+            lambda z: self._promised(component, point, z)[1:],
+            np.zeros(len(point)),
+            {"maxiter": 200, "gtol": np.sqrt(_RESTLESS)},
+            natural=True,
+            budget=self.target.ledger.budget,
+        )
+        return point + component.whitening().lift(z[None])[0], top
 
     def _claim(self, k):
         distance = _distance(self.components[k], self.ends.points)

@@ -261,6 +261,23 @@ class TestToldApart:
         assert again.components == modes.components and again.counts == (2, 2, 4, 2)
         assert (again.n_climbs, again.last) == (10, 4)
 
+    def test_climbs_that_stop_on_a_ridge_that_bends_are_no_modes(self):
+        def chain(theta):
+            bent = theta[:, 1:] - 0.5 * (theta[:, :-1] ** 2 - 1.0)
+            return -0.5 * theta[:, 0] ** 2 - 2.0 * anp.sum(bent**2, axis=1)
+
+        # Each coordinate is where the ridge has it, given the one before.
+        first = np.array([0.0, -2.0, -3.0, 2.75])
+        columns = [first]
+        for _ in range(3):
+            columns.append(0.5 * (columns[-1] ** 2 - 1.0))
+        points, target = np.column_stack(columns), CallableTarget(chain, 4)
+        ends = Ends(points, target.log_density(points), np.ones(4, dtype=bool))
+        modes = add_ends(target, FullGaussian(), Modes(), ends)
+        assert modes.counts == (4,) and not modes.several
+        _, score = target.value_and_score(modes.components[0].location()[None])
+        assert np.abs(score).max() < 0.1
+
     @pytest.mark.parametrize("steepness", [1.0, 2.75])
     def test_a_flat_top_gets_a_scale_of_its_own(self, steepness):
         target = CallableTarget(lambda t: -steepness * anp.sum(t**4, axis=1), 2)
