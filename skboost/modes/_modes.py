@@ -246,8 +246,7 @@ def laplace_approximation(target, family, mode):
     """Member of the family with the curvature at a mode, and whether it is one.
 
     Its scales are shrunk where the density falls faster than they say, as at the
-    mode of ``-x^4``, whose curvature is zero. On a plateau it does not fall at all, and
-    on a slope not on both sides.
+    mode of ``-x^4``, whose curvature is zero. On a plateau it does not fall at all.
     """
     covariance = inverse_curvature(target, mode, family)
     if len(mode) > MAX_HESSIAN_DIM:
@@ -259,8 +258,7 @@ def laplace_approximation(target, family, mode):
     for _ in range(12):
         steps = (axes * std).T
         around = target.log_density(np.concatenate([mode + steps, mode - steps]))
-        either = around.reshape(2, -1)
-        drop = top - either.min(axis=0)
+        drop = top - around.reshape(2, -1).min(axis=0)
         # A Laplace approximation loses half a nat at one standard deviation; where the
         # density loses more than that many, curvature at the mode says too little.
         steep = drop > 2.0
@@ -268,8 +266,7 @@ def laplace_approximation(target, family, mode):
             break
         std[steep] *= 0.25
     std = np.maximum(std, _NARROWEST * std.max())
-    # Where a climb along a heavy tail ends, the density falls on one side alone.
-    confirmed = bool((top - either.max(axis=0) > _FLAT).all())
+    confirmed = bool((drop > _FLAT).all())
     if one_each:
         return _of_variances(target, family, mode, std**2), confirmed
     shrunk = (axes * std**2) @ axes.T

@@ -849,11 +849,10 @@ def test_modes_of_no_climb_count_none():
 def test_an_end_on_the_slope_of_a_heavy_tail_is_no_mode():
     """There the slope is next to none, and the curvature that of a wide Gaussian."""
     target = CallableTarget(lambda t: -1.5 * anp.log1p(t**2 / 2).sum(axis=1), 2)
-    for point, is_mode in ([0.0, 0.0], True), ([0.0, -60.0], False):
-        points = np.array([point])
-        ends = Ends(points, target.log_density(points), np.ones(1, dtype=bool))
-        modes = add_ends(target, FullGaussian(), Modes(), ends)
-        assert_array_equal(np.isfinite(modes.mass), [is_mode])
+    points = np.array([[0.0, -60.0]])
+    ends = Ends(points, target.log_density(points), np.ones(1, dtype=bool))
+    (mode,) = add_ends(target, FullGaussian(), Modes(), ends).heaviest(None)
+    assert_allclose(mode.location(), 0.0, atol=0.1)
 
 
 def test_what_is_a_little_below_everywhere_is_no_mode_that_is_missed():
