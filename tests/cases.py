@@ -109,9 +109,12 @@ ONE = FEW | {"max_iter": 1, "groups": [2]}
 TABLE = np.random.default_rng(2).standard_normal((10, 2)) @ [[1, 2, 0, 1], [0, 1, 1, 2]]
 
 FLAT = {
-    "two classes": Case(BoostedBayesianLogisticRegression(**GLM), X, _Y["labels"]),
+    # Counts learn the scale of their prior; others take a third of the time without.
+    "two classes": Case(
+        BoostedBayesianLogisticRegression(prior_scale=1.0, **GLM), X, _Y["labels"]
+    ),
     "three classes": Case(
-        BoostedBayesianLogisticRegression(orbit=None, **GLM), X, _Y["classes"]
+        BoostedBayesianLogisticRegression(**PLAIN, **GLM), X, _Y["classes"]
     ),
     "normal": Case(
         BoostedBayesianLinearRegression(prior_scale=1.0, **GLM), X, _Y["real"]
@@ -121,7 +124,9 @@ FLAT = {
         X,
         _Y["real"],
     ),
-    "poisson": Case(BoostedBayesianPoissonRegression(**GLM), X, _Y["counts"], OFFSET),
+    "poisson": Case(
+        BoostedBayesianPoissonRegression(orbit=None, **GLM), X, _Y["counts"], OFFSET
+    ),
     "negative binomial": Case(
         BoostedBayesianPoissonRegression(**PLAIN, **NEGATIVE, **GLM),
         X, _Y["counts"], EXPOSURE,

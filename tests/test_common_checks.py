@@ -46,7 +46,7 @@ OF_MIXTURES = {
     "check_non_transformer_estimators_n_iter",
 }
 QUICK = [
-    BoostedBayesianLogisticRegression(**FEW),
+    BoostedBayesianLogisticRegression(prior_scale=1.0, **FEW),
     BoostedBayesianPoissonRegression(**FEW),
     SVIGaussianMixture(),
     OnlineBayesianLinearRegression(),
@@ -54,7 +54,7 @@ QUICK = [
     SVIMatrixFactorization(max_iter=20),
     SVILatentDirichletAllocation(max_iter=20),
     EvidenceSearch(
-        SVIGaussianMixture(max_iter=10),
+        SVIGaussianMixture(max_iter=3),
         {"n_components": [1, 2]},
         error_score="raise",
     ),

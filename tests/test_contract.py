@@ -221,7 +221,7 @@ def test_every_way_to_move_weights(name, step_size, corrective):
         assert (falls < 3.0 * np.hypot(noise[1:], noise[:-1]) + 1e-9).all()
 
 
-@each(KINDS, "family")
+@each(KINDS, "family", slow=LIKE_OTHERS)
 @pytest.mark.parametrize(
     "family",
     ["gaussian", LowRankGaussian(rank=1), "laplace", "student_t"],
@@ -261,7 +261,13 @@ def test_parameters_of_strategies_are_parameters(name):
 
 
 LONG_FITS = [
-    *(pytest.param(name, {}, id=name) for name in KINDS if name not in HIERARCHICAL),
+    *(
+        pytest.param(
+            name, {}, marks=[pytest.mark.slow] * (name in LIKE_OTHERS), id=name
+        )
+        for name in KINDS
+        if name not in HIERARCHICAL
+    ),
     pytest.param("three classes", {}, marks=pytest.mark.slow, id="three classes"),
     pytest.param("normal", {"prior_scale": "learn"}, id="learned scale"),
     *(

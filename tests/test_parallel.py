@@ -33,7 +33,13 @@ def test_workers_pass_an_interruption_on(n_jobs, backend):
 
 
 @pytest.mark.parametrize(
-    ("n_jobs", "backend"), [(None, "threading"), (2, "threading"), (2, "loky")]
+    ("n_jobs", "backend"),
+    [
+        (None, "threading"),
+        (2, "threading"),
+        # Processes are started by tests/targets/test_callable.py.
+        pytest.param(2, "loky", marks=pytest.mark.slow),
+    ],
 )
 def test_results_come_back_in_order(n_jobs, backend):
     # Defined here: worker processes can not import a test module.

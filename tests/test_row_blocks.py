@@ -51,12 +51,16 @@ KINDS = {
     ),
     "linear": (BoostedBayesianLinearRegression, "numbers"),
     "student_t": (
-        partial(BoostedBayesianLinearRegression, noise="student_t"),
+        partial(BoostedBayesianLinearRegression, noise="student_t", prior_scale=1.0),
         "numbers",
     ),
     "poisson": (BoostedBayesianPoissonRegression, "counts"),
     "negative binomial": (
-        partial(BoostedBayesianPoissonRegression, likelihood="negative_binomial"),
+        partial(
+            BoostedBayesianPoissonRegression,
+            likelihood="negative_binomial",
+            prior_scale=1.0,
+        ),
         "counts",
     ),
 }

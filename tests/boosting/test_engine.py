@@ -79,7 +79,7 @@ def test_every_iterate_is_a_mixture_with_its_pool(
     boosting = engine(
         "two modes", corrective=corrective, step_size=step_size, **settings
     )
-    states, infos = iterate(boosting, 4)
+    states, infos = iterate(boosting, 3)
     for t, (state, info) in enumerate(zip(states, infos, strict=True), 1):
         weights = state.mixture.weights
         assert state.iteration == info.iteration == t

@@ -38,7 +38,12 @@ from .conftest import (
 
 @pytest.mark.parametrize(
     ("name", "sparse"),
-    [("slopes", False), ("crossed", False), ("crossed", True), ("nested", True)],
+    [
+        ("slopes", False),
+        pytest.param("crossed", False, marks=pytest.mark.slow),
+        ("crossed", True),
+        pytest.param("nested", True, marks=pytest.mark.slow),
+    ],
 )
 @pytest.mark.parametrize(("likelihood", "response"), ALL_LIKELIHOODS)
 def test_gradients_of_laplace_are_those_of_its_value(
@@ -145,7 +150,7 @@ def test_weights_of_draws_make_laplace_exact(likelihood, response):
     weights = np.exp(log_weights).ravel()
 
     # The integral over five effects by a product of rules around the draws.
-    node, share = hermegauss(7)
+    node, share = hermegauss(5)
     grid = np.array(list(product(node, repeat=5)))
     share = np.array(list(product(np.log(share / share.sum()), repeat=5))).sum(axis=1)
     Z, scale_of = effects_matrix(rows)

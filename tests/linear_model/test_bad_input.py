@@ -89,7 +89,8 @@ def fit(request):
     """``fit(X, y, sample_weight=None, **settings)`` for two families."""
 
     def fitted(rows, y, sample_weight=None, **settings):
-        settings = FAST | {"family": request.param} | settings
+        own = {"prior_scale": 1.0} if request.param == "laplace" else {}
+        settings = FAST | {"family": request.param} | own | settings
         return BoostedBayesianLogisticRegression(**settings).fit(rows, y, sample_weight)
 
     return fitted

@@ -1,6 +1,7 @@
 """First mixtures of two classes: their weights are the scale's posterior, and stay."""
 
 import warnings
+from functools import cache
 
 import numpy as np
 import pytest
@@ -74,13 +75,18 @@ CANCER, BENIGN = load_breast_cancer(return_X_y=True)
 CANCER, BENIGN = scale(CANCER[:40, :5]), BENIGN[:40]
 
 
+@cache
+def of_cancer(**settings):
+    return fitted(CANCER, BENIGN, **settings)
+
+
 @pytest.mark.parametrize(
     "settings",
     [
         {},
         {"step_size": "adaptive", "refine": False, "corrective": "none"},
         {"corrective": "away"},
-        {"corrective": "pairwise"},
+        pytest.param({"corrective": "pairwise"}, marks=pytest.mark.slow),
         pytest.param({"objective": "relbo"}, marks=pytest.mark.slow),
         {"stopping": "gap"},
         pytest.param({"family": "student_t"}, marks=pytest.mark.slow),
@@ -88,16 +94,15 @@ CANCER, BENIGN = scale(CANCER[:40, :5]), BENIGN[:40]
     ],
 )
 def test_boosting_goes_on_within_scales(settings):
-    first = fitted(CANCER, BENIGN, max_iter=1, tol=0.0, **settings)
-    more = fitted(CANCER, BENIGN, max_iter=4, tol=0.0, **settings)
+    first = of_cancer(max_iter=1, tol=0.0, **settings)
+    more = of_cancer(max_iter=3, tol=0.0, **settings)
     assert not np.array_equal(first.posterior_.mean(), more.posterior_.mean())
     assert more.elbo_ > first.elbo_ - 2 * more.elbo_se_
 
 
 def test_weights_of_scales_are_held():
-    first = fitted(CANCER, BENIGN, max_iter=1)
-    more = fitted(CANCER, BENIGN, max_iter=5, tol=0.0)
-    assert more.n_iter_ == 5 and more.elbo_ > first.elbo_
+    first, more = of_cancer(max_iter=1, tol=0.0), of_cancer(max_iter=3, tol=0.0)
+    assert more.n_iter_ == 3 and more.elbo_ > first.elbo_
     assert more.remaining_kl_ < first.remaining_kl_
     # Every weight of the first mixture is a sum of weights of the last one.
     last = list(more.posterior_.weights)
@@ -107,14 +112,14 @@ def test_weights_of_scales_are_held():
             total += last.pop(0)
         assert total == pytest.approx(weight)
     assert not last
-    few = fitted(CANCER, BENIGN, max_iter=5, tol=0.0, max_components=9)
+    few = fitted(CANCER, BENIGN, max_iter=3, tol=0.0, max_components=9)
     assert few.posterior_.n_components <= 9
     assert all(type(value) is float for value in few.gain_path_.tolist())
 
 
 def test_many_correlated_columns_are_weighed_along_their_components():
     gains = []
-    for seed in range(4):
+    for seed in range(2):
         rng = np.random.default_rng(seed)
         factors, noise = rng.standard_normal((240, 2)), rng.standard_normal((240, 40))
         rows = factors @ rng.standard_normal((2, 40)) + 0.5 * noise
@@ -151,7 +156,7 @@ def test_few_large_coefficients_are_found_under_a_horseshoe():
 def test_principal_components_need_a_mixture_in_closed_form(settings):
     with pytest.raises(ValueError, match="prior='principal' needs prior_scale='learn'"):
         fitted(prior="principal", **settings)
-    few = {"rows": X[:, :2], "max_iter": 1}
+    few = {"rows": X[:, :2], "max_iter": 1, "n_draws": 32}
     one, two = (fitted(prior=p, **few, **settings) for p in ("auto", "normal"))
     assert np.array_equal(one.coef_, two.coef_)
 
@@ -208,8 +213,8 @@ def test_more_columns_than_rows(scale):
 
 def test_copies_and_later_calls_go_on():
     short = fitted(CANCER, BENIGN, max_iter=2, tol=0.0, warm_start=True)
-    short.set_params(max_iter=4).fit(CANCER, BENIGN)
-    long = fitted(CANCER, BENIGN, max_iter=4, tol=0.0)
+    short.set_params(max_iter=3).fit(CANCER, BENIGN)
+    long = of_cancer(max_iter=3, tol=0.0)
     assert np.array_equal(short.posterior_.mean(), long.posterior_.mean())
 
 

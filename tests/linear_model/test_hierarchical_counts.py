@@ -31,7 +31,10 @@ def regression(groups=(1,), likelihood="negative_binomial", **settings):
 X, Y = counts()
 
 
-@pytest.fixture(scope="module", params=["one factor", "crossed"])
+@pytest.fixture(
+    scope="module",
+    params=["one factor", pytest.param("crossed", marks=pytest.mark.slow)],
+)
 def fitted(request):
     groups = [1] if request.param == "one factor" else [1, 2]
     return regression(groups, max_iter=1).fit(X, Y)

@@ -30,6 +30,7 @@ COUNTS = RNG.poisson(np.exp(0.3 * X[:, 0]))
 OFFSET = RNG.normal(scale=0.1, size=40)
 
 FAST = {"max_iter": 2, "n_draws": 64, "random_state": 0}
+PLAIN = {"prior_scale": 1.0, **FAST}
 CASES = {
     "binary": (
         BoostedBayesianLogisticRegression(
@@ -38,7 +39,7 @@ CASES = {
         (X, BINARY),
         {"sample_weight": WEIGHT},
     ),
-    "classes": (BoostedBayesianLogisticRegression(**FAST), (X, CLASSES), {}),
+    "classes": (BoostedBayesianLogisticRegression(**PLAIN), (X, CLASSES), {}),
     "linear": (
         BoostedBayesianLinearRegression(**FAST), (X, REAL), {"sample_weight": WEIGHT},
     ),
@@ -49,7 +50,7 @@ CASES = {
         BoostedBayesianPoissonRegression(**FAST), (X, COUNTS), {"offset": OFFSET},
     ),
     "negative binomial": (
-        BoostedBayesianPoissonRegression(likelihood="negative_binomial", **FAST),
+        BoostedBayesianPoissonRegression(likelihood="negative_binomial", **PLAIN),
         (X, COUNTS),
         {"exposure": np.exp(OFFSET)},
     ),

@@ -155,7 +155,7 @@ def test_moments_and_quantiles_are_those_of_the_probabilities(family, offset, si
 
 def test_intervals_cover_where_counts_vary_more_than_poisson_counts():
     rows, y, years = counted(300, level=2.5)
-    new, fresh, later = counted(2000, seed=1, level=2.5)
+    new, fresh, later = counted(500, seed=1, level=2.5)
     poisson = poisson_regression(max_iter=1)
     with pytest.warns(OverdispersionWarning, match="likelihood='negative_binomial'"):
         poisson.fit(rows, y, exposure=years)

@@ -23,6 +23,7 @@ N_DRAWS = 200_000
 )
 def fitted(request, data, three_classes):
     settings = {"random_state": 0, "max_iter": 3, "tol": 0.0, "n_draws": 64}
+    settings["prior_scale"] = 1.0
     # Predictions are those of the mixture without orbits.
     settings["orbit"] = None
     if request.param == "three classes":
@@ -85,8 +86,9 @@ def entropy(p):
     ids=["probability", "aleatoric entropy"],
 )
 def test_answers_of_a_gaussian_mixture_are_exact(data, of_row, integrand):
-    fitted = BoostedBayesianLogisticRegression(random_state=0, tol=0.0, max_iter=2)
-    fitted.fit(*data)
+    settings = {"prior_scale": 1.0, "tol": 0.0, "max_iter": 2, "random_state": 0}
+    fitted = BoostedBayesianLogisticRegression(**settings).fit(*data)
+    assert fitted.posterior_.n_components > 1
     mixture = fitted.posterior_.mixture
     for scale in (1e-3, 1.0, 30.0):
         row = scale * np.array([[1.0, -2.0, 0.5]])
@@ -217,7 +219,7 @@ def test_blocks_of_rows_do_not_show(fitted):
 def test_logarithms_go_on_where_probabilities_are_zero(data, family):
     X, y = data
     settings = {"family": family, "random_state": 0, "max_iter": 1, "n_draws": 64}
-    fitted = BoostedBayesianLogisticRegression(**settings)
+    fitted = BoostedBayesianLogisticRegression(prior_scale=1.0, **settings)
     # A narrow posterior: else what is not known of a coefficient's sign bounds them.
     fitted.fit(X, y, sample_weight=np.full(len(y), 1e6))
     rows = np.outer([900.0, 1800.0, -900.0], fitted.coef_[0] / np.sum(fitted.coef_**2))

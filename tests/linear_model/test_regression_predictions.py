@@ -240,7 +240,7 @@ def test_a_row_far_out_does_not_cost_its_neighbours_memory():
     X = rng.standard_normal((60, 2))
     y = X[:, 0] + 0.3 * rng.standard_normal(60)
     settings = {"noise": "student_t", "max_iter": 1, "n_draws": 64, "random_state": 0}
-    model = BoostedBayesianLinearRegression(**settings).fit(X, y)
+    model = BoostedBayesianLinearRegression(prior_scale=1.0, **settings).fit(X, y)
     X[7] *= 200.0
     pieces = list(model._predictive()._parts(X, 2))
     assert [rows.start for rows, *_ in pieces[1:]] == [r.stop for r, *_ in pieces[:-1]]

@@ -55,8 +55,9 @@ def test_rows_are_predicted_as_fits_without_them_do(load, n, params):
 @pytest.mark.parametrize("load", SETS)
 def test_predictions_are_powers_and_nothing_else_moves(load, tmp_path):
     X, y, others = few_rows(load, 40)
-    plain = BoostedBayesianLogisticRegression(random_state=0).fit(X, y)
-    model = BoostedBayesianLogisticRegression(random_state=0, sharpen=True).fit(X, y)
+    settings = {"orbit": None, "max_iter": 2, "random_state": 0}
+    plain = BoostedBayesianLogisticRegression(**settings).fit(X, y)
+    model = BoostedBayesianLogisticRegression(sharpen=True, **settings).fit(X, y)
     assert plain.sharpening_ == 1.0 and abs(np.log(model.sharpening_)) > 0.02
     powers = plain.predict_proba(others) ** model.sharpening_
     powers /= powers.sum(axis=1, keepdims=True)

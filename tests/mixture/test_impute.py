@@ -10,7 +10,7 @@ from skboost.mixture import BoostedGaussianMixture, SVIGaussianMixture
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
-X = load_iris().data[:, 1:]
+X = load_iris().data[::3, 1:]
 GAPS = np.where(np.random.default_rng(0).random(X.shape) < 0.2, np.nan, X)
 COV = np.cov(X.T)
 TINY = {"max_iter": 2, "n_draws": 32, "n_restarts": 1}
@@ -27,7 +27,7 @@ def models():
 
 @pytest.mark.parametrize("model", list(models()))
 def test_expected_values_are_those_of_the_predictive_density(model):
-    gaps = GAPS[::3]
+    gaps = GAPS
     found = model.fit(gaps).impute(gaps)
     seen = ~np.isnan(gaps)
     assert np.array_equal(found[seen], gaps[seen])

@@ -104,7 +104,7 @@ def test_the_bound_is_just_below_the_evidence_by_quadrature():
         )
 
     # In logarithms both are smooth, and a sum over a grid is as good as any rule.
-    u, v = np.linspace(-8.0, 6.0, 60), np.linspace(-16.0, 3.0, 60)
+    u, v = np.linspace(-8.0, 6.0, 30), np.linspace(-16.0, 3.0, 30)
     logs = np.array([[log_evidence(np.exp(b), np.exp(t)) for t in v] for b in u])
     evidence = _summed_out(target.prior, logs, u, v)
     assert evidence - 0.3 < bound < evidence
@@ -133,10 +133,10 @@ def _summed_out(prior, logs, u, v):
 def test_the_prior_without_its_hyperparameters_by_quadrature():
     target, natural = _begun("full", IRIS[:, :1], n=2)
     model = target.model
-    draws = model.sample(natural, 3, np.random.default_rng(0))
-    u, v = np.linspace(-8.0, 6.0, 60), np.linspace(-16.0, 3.0, 60)
+    draws = model.sample(natural, 2, np.random.default_rng(0))
+    u, v = np.linspace(-8.0, 6.0, 48), np.linspace(-16.0, 3.0, 48)
     found = target.shared.log_density(draws | {"means": draws["means"] - model.center})
-    for i in range(3):
+    for i in range(2):
         one = {name: values[i : i + 1] for name, values in draws.items()}
 
         def log_prior(rate, tie, one=one):

@@ -121,7 +121,7 @@ def test_a_weight_is_repetition_and_order_does_not_show(covariance_type, batch_s
 
 @pytest.mark.parametrize("covariance_type", ["diag", "full"])
 def test_missing_values_are_survived(covariance_type):
-    X = blobs(400, 3)
+    X = blobs(200, 3)
     shape = {"covariance_type": covariance_type, "random_state": 0}
     complete = SVIGaussianMixture(2, **shape).fit(X)
     gaps = X.copy()
@@ -285,7 +285,7 @@ def test_samples_need_a_number(fitted, n):
     ("mean_prior_type", "effective", "covariance_type"),
     [("normal-wishart", None, kind) for kind in TYPES]
     + [
-        pytest.param(*rest, kind, marks=[pytest.mark.slow] * (kind not in "full, diag"))
+        pytest.param(*rest, kind, marks=[pytest.mark.slow] * (kind != "full"))
         for rest in (("normal-wishart", 1), ("independent", None))
         for kind in TYPES
     ],
@@ -295,7 +295,7 @@ def test_awkward_rows_leave_a_proper_posterior(
 ):
     shape = {"covariance_type": covariance_type, "mean_prior_type": mean_prior_type}
     noise = {"batch_size": 1000, "effective_batch_size": effective}
-    model = SVIGaussianMixture(6, **shape, **noise, random_state=0, max_iter=10)
+    model = SVIGaussianMixture(6, **shape, **noise, random_state=0, max_iter=5)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(X)

@@ -32,7 +32,9 @@ REAL = ETA + RNG.normal(size=60)
 COUNTS = RNG.poisson(np.exp(0.3 * ETA))
 # Far out too, where tails and wide Gaussians need their own rules.
 NEW = np.concatenate([RNG.normal(size=(40, 3)), 1e3 * RNG.normal(size=(40, 3))])
-TINY = {"n_draws": 32, "max_iter": 2, "tol": 0.0, "random_state": 0}
+TINY = {
+    "n_draws": 32, "max_iter": 2, "tol": 0.0, "prior_scale": 1.0, "random_state": 0
+}  # fmt: skip
 
 
 def logistic(y, **settings):
@@ -50,7 +52,7 @@ class Own(Laplace):
 
 
 MODELS = {
-    "full": lambda: logistic(TWO),
+    "full": lambda: logistic(TWO, prior_scale="learn"),
     "diag": lambda: logistic(TWO, family="gaussian-diag"),
     "low rank": lambda: logistic(TWO, family=Gaussian("low_rank", rank=1)),
     "no intercept": lambda: logistic(TWO, fit_intercept=False),

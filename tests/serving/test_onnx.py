@@ -26,7 +26,7 @@ ETA = X @ [1.0, -0.5, 2.0]
 TWO = np.array(["no", "yes"])[(ETA + RNG.logistic(size=50) > 0).astype(int)]
 REAL = ETA + RNG.normal(size=50)
 NEW = np.concatenate([RNG.normal(size=(40, 3)), 1e3 * RNG.normal(size=(40, 3))])
-TINY = {"n_draws": 32, "max_iter": 2, "tol": 0.0, "random_state": 0}
+TINY = {"n_draws": 32, "max_iter": 2, "tol": 0.0, "prior_scale": 1.0, "random_state": 0}
 
 
 def outputs(model, X):
@@ -39,7 +39,8 @@ def outputs(model, X):
 
 
 def classifiers():
-    yield "full", BoostedBayesianLogisticRegression(**TINY), TWO
+    learned = TINY | {"prior_scale": "learn"}
+    yield "full", BoostedBayesianLogisticRegression(**learned), TWO
     diag = {"family": "gaussian-diag", "fit_intercept": False}
     yield "diag", BoostedBayesianLogisticRegression(**TINY, **diag), TWO
     low_rank = {"family": Gaussian("low_rank", rank=1)}

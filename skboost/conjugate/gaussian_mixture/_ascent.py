@@ -67,7 +67,7 @@ def _joined(*parts):
 
 
 def _part(n_runs, i, leaf):
-    return np.split(leaf, n_runs)[i]
+    return leaf.reshape(n_runs, -1, *leaf.shape[1:])[i]
 
 
 def _on_leaves(func, *trees):
