@@ -125,8 +125,8 @@ def signed_rows(target, family):
     if isinstance(target.likelihood, Poisson):
         weight = target.temperature * weight
         return CountRows(X, weight, y, family.low_rank, offset=offset)
-    sign = np.where(y > 0, 1.0, -1.0)
-    X, offset = X * sign[:, None], offset * sign
+    turned = y <= 0
+    X[turned], offset[turned] = -X[turned], -offset[turned]
     prior = target.prior if target.scale_prior is None else target.prior.coef
     mixture, weight = _MIXTURES[type(prior)], target.temperature * weight
     if mixture is not None:

@@ -15,13 +15,16 @@ from skboost.families import (
     Component,
     DiagonalGaussian,
     FullGaussian,
+    Laplace,
     LowRankGaussian,
     StudentT,
 )
 from skboost.modes import Modes
+from skboost.priors import HalfTPrior
 from skboost.modes._missed import WeighedMode
 from skboost.proposals import (
     DensityProposer,
+    Proposer,
     left_out,
     natural_gaussian,
     propagates,
@@ -37,10 +40,11 @@ from skboost.proposals._first import (
 )
 from skboost.proposals._greedy import _starts_at, residual_points
 from skboost.proposals._propagated import has_room, has_room_for_classes, is_wide
-from skboost.proposals._searched_scales import _Searches
+from skboost.proposals._searched_scales import SearchedProposer, _Searches
 from skboost.targets import (
     Budget,
     CallableTarget,
+    CommonScale,
     GLMTarget,
     LaplacePrior,
     LogDensityError,
@@ -243,6 +247,53 @@ def test_of_one_scale_components_are_kept_that_half_a_nat_of_overlap_separates()
     assert_allclose(evidence, np.log(1.0 + np.exp(-1.0)))
     assert mixture.components == tuple(found[:2])
     assert_allclose(mixture.weights, np.exp(np.array(logs[:2]) - evidence))
+
+
+class Counting(GLMTarget):
+    """Notes every time that it is asked for expectations and their curvature."""
+
+    def __init__(self, *args, **settings):
+        super().__init__(*args, **settings)
+        self.asked = []
+
+    def expected_curvature(self, *moments):
+        self.asked.append(moments)
+        return super().expected_curvature(*moments)
+
+
+def searches(family, **settings):
+    """Searches at scales of two coefficients, of which rows say little."""
+    X = np.random.default_rng(0).standard_normal((20, 2))
+    y = np.where(np.arange(20) < 4, X[:, 0] < 0.0, X[:, 0] > 0.0).astype(float)
+    prior = CommonScale(NormalPrior(), np.array([1, 1, 0], bool), 2, HalfTPrior())
+    target = Counting(Table(X, y), Logistic(), prior=prior, scale=np.ones(3))
+    proposer = SearchedProposer(family, None, np.zeros((1, 3)))
+    return _Searches(proposer, target, Settings(**settings))
+
+
+def test_the_elbo_of_a_searched_component_is_that_of_draws_where_none_is_exact():
+    found = searches(Laplace(), n_draws=2048)
+    target = found._at(0.0)
+    component, elbo = found._component(target, None, 1e-4)
+    theta = component.sample(40_000, np.random.default_rng(1))
+    ratio = target.log_density(theta) - component.log_density(theta)
+    assert elbo == pytest.approx(ratio.mean(), abs=4 * ratio.std() / 200)
+
+
+def test_a_search_that_is_not_to_be_rough_goes_on_and_ends():
+    def cost(*tol):
+        search, log_s = searches(DiagonalGaussian()), np.array([-1.0, 0.0])
+        search.fitted(log_s, search.initial(2), *tol)
+        return len(search.target.asked)
+
+    assert cost(1.0) < cost() < cost(0.0)
+
+
+def test_only_searches_move_parameters():
+    mixture = Mixture.single((FAMILY, STANDARD))
+    proposer = DensityProposer(FAMILY, None, np.zeros((1, 2)))
+    assert proposer.n_moving(mixture) == len(STANDARD) == 4
+    assert Proposer.n_moving(proposer, mixture) == 0
 
 
 def test_modes_within_six_standard_deviations_of_either_are_fitted_together():
