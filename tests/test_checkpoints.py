@@ -160,9 +160,17 @@ def test_how_often(tmp_path):
 # --- what is refused
 
 
+@pytest.fixture(scope="module")
+def of_one_fit(tmp_path_factory):
+    path = tmp_path_factory.mktemp("once") / "fit.npz"
+    on_disk(LOGISTIC.new(max_iter=1), LOGISTIC, path)
+    return path.read_bytes()
+
+
 @pytest.fixture
-def written(tmp_path):
-    on_disk(LOGISTIC.new(max_iter=1), LOGISTIC, tmp_path / "fit.npz")
+def written(of_one_fit, tmp_path):
+    """A file of its own for every test."""
+    (tmp_path / "fit.npz").write_bytes(of_one_fit)
     return tmp_path / "fit.npz"
 
 

@@ -18,7 +18,7 @@ from skboost import (
 )
 from skboost.decomposition import RatingRegressor
 
-from .cases import EVERY, TABLE, Case, X
+from .cases import EVERY, TABLE, Case, X, fitted
 from .test_package import PUBLIC_MODULES
 
 SHORT = {"max_iter": 2, "random_state": 0}
@@ -47,8 +47,7 @@ def listed(thing, title):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("name", CASES)
 def test_attributes_of_a_fit_are_listed(name):
-    case = CASES[name]
-    model = case.new().fit(**case.data())
+    model = fitted(name) if name in EVERY else CASES[name].fit()
     own = {n for n in dir(model) if n[-1] == "_" != n[0] and hasattr(model, n)}
     known = listed(type(model), "Attributes")
     # A grid search has those of scikit-learn's as well.

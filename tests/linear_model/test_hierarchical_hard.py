@@ -41,8 +41,15 @@ def test_the_default_prior_of_scales_is_the_documented_one(kind):
     assert default.elbo_ == pytest.approx(said.elbo_, abs=1e-8)
 
 
-@pytest.mark.parametrize("factors", [["g"], ["g", "h"]])
-@pytest.mark.parametrize(("kind", "without"), [(LINEAR, 2), (POISSON, 5)])
+@pytest.mark.parametrize(
+    ("kind", "without", "factors"),
+    [
+        (LINEAR, 2, ["g"]),
+        (LINEAR, 2, ["g", "h"]),
+        (POISSON, 5, ["g"]),
+        pytest.param(POISSON, 5, ["g", "h"], marks=pytest.mark.slow),
+    ],
+)
 def test_a_group_whose_rows_weigh_nothing_has_the_effect_of_a_new_one(
     kind, without, factors
 ):
@@ -160,6 +167,7 @@ def test_few_effective_draws_are_warned_of():
     assert 0.0 < model.effects_efficiency_ < 0.3
 
 
+@pytest.mark.slow
 def test_hints_of_modes_that_lead_nowhere_end_no_fit():
     """A column far from zero: climbs are in units of the posterior."""
     rng = np.random.default_rng(0)

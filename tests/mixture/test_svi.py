@@ -285,7 +285,9 @@ def test_samples_need_a_number(fitted, n):
     ("mean_prior_type", "effective", "covariance_type"),
     [("normal-wishart", None, kind) for kind in TYPES]
     + [
-        pytest.param(*rest, kind, marks=[pytest.mark.slow] * (kind != "full"))
+        pytest.param(
+            *rest, kind, marks=[pytest.mark.slow] * (not rest[1] or kind != "full")
+        )
         for rest in (("normal-wishart", 1), ("independent", None))
         for kind in TYPES
     ],

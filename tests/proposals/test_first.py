@@ -20,8 +20,8 @@ from skboost.families import (
     StudentT,
 )
 from skboost.modes import Modes
-from skboost.priors import HalfTPrior
 from skboost.modes._missed import WeighedMode
+from skboost.priors import HalfTPrior
 from skboost.proposals import (
     DensityProposer,
     Proposer,
