@@ -2,6 +2,7 @@
 
 from skboost.hierarchy._covariances import Covariances
 from skboost.hierarchy._crossed_normal import CrossedNormalMarginal
+from skboost.hierarchy._integrated_quadrature import IntegratedQuadratureMarginal
 from skboost.hierarchy._joint import with_coefficients
 from skboost.hierarchy._laplace import LaplaceMarginal
 from skboost.hierarchy._marginal import UngroupedMarginal

@@ -23,6 +23,11 @@ class Conditional(NamedTuple):
     skewness: np.ndarray | None = None
     kurtosis: np.ndarray | None = None
 
+    def of_groups(self, kind):
+        """Those of groups of some kinds, which are the last axis but one."""
+        given = (part if part is None else part[..., kind, :] for part in self)
+        return Conditional(*given)
+
     def both(self, normal):
         """Effects of standard normal numbers and of their negatives, (2, ...).
 

@@ -25,7 +25,7 @@ from skboost.targets import bounded_exp
 class CrossedNormalMarginal:
     """Log likelihood of a linear model with normal noise and several factors."""
 
-    n_further, cheap, exact = 1, False, True
+    n_further, cheap, exact, weighs_scales = 1, False, True, False
     # As of `LikelihoodMarginal`.
     lattice_dim = 2
 
@@ -64,6 +64,10 @@ class CrossedNormalMarginal:
             lost = square - mass - quadratic - trace
             score[s] = [*slope[:n_columns], *self.fixed.free(by_level), lost]
         return value, score
+
+    def value(self, beta, levels, noise_level):
+        """Log likelihood alone."""
+        return self.value_and_score(beta, levels, noise_level)[0]
 
     def effects(self, normals, beta, levels, noise_level):
         """Draws of the group effects given everything else; see `NormalMarginal`."""

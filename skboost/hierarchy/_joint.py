@@ -48,11 +48,15 @@ class SmoothCoefficients:
         table = [mean, np.log(diagonal), (root / diagonal[..., None])[:, *self.below]]
         self.trend = Quadratic(z, np.hstack(table))
 
+    @staticmethod
+    def n_points(dim):
+        """As many as are enough for quadratics in so many scales."""
+        return _DRAWS_PER_TERM * Quadratic.n_terms(dim)
+
     @classmethod
     def of(cls, mixture, target):
         """Those of a target, fitted where a mixture over its scales has draws."""
-        n = _DRAWS_PER_TERM * Quadratic.n_terms(target.dim)
-        z = mixture.sample(n, generator(0))
+        z = mixture.sample(cls.n_points(target.dim), generator(0))
         return cls(z, *target.coefficients(z))
 
     def coefficients(self, z):

@@ -73,6 +73,7 @@ class LaplaceMarginal(LikelihoodMarginal):
         missed = np.logaddexp(*drawn[1]) - np.log(2.0)
         if np.isfinite(missed).all():
             self.missed = Trend(np.column_stack([levels, *further]), missed)
+        return True
 
     def value_and_score(self, beta, levels, *further):
         value, score = super().value_and_score(beta, levels, *further)

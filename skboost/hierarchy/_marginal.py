@@ -12,7 +12,7 @@ class LikelihoodMarginal:
     for what the rows have in common.
     """
 
-    cheap = integrates_coefficients = False
+    cheap = integrates_coefficients = weighs_scales = False
     # Coordinates of a density up to which a lattice is cheaper than draws: one of two
     # has 90 to 230 nodes, fewer than the draws that boosting would be judged by.
     lattice_dim = 2
@@ -22,18 +22,27 @@ class LikelihoodMarginal:
         self.rows = rows.sorted()
         self.likelihood, self.n_further = likelihood, likelihood.n_further
         self.linear = likelihood.linear(self.rows.y)
+        self._own = self.rows.y, self.rows.weight
 
     def value_and_score(self, beta, levels, *further):
         """Log likelihood of each draw of coefficients, log scales of effects and what
         all rows share, one argument for each, such as a log dispersion; its gradient.
         """
         value, score = self._integrated(beta, levels, further)
+        more, slope = self._shared(*further)
         if self.n_further:
-            rows = self.rows
-            more, slope = self.likelihood.own_terms(rows.y, rows.weight, *further)
-            value += more
             score[:, -1] += slope
-        return value + self.constant, score
+        return value + more + self.constant, score
+
+    def value(self, beta, levels, *further):
+        """Log likelihood alone."""
+        return self.value_and_score(beta, levels, *further)[0]
+
+    def _shared(self, *further):
+        """What effects do not enter, and its slope in the last parameter."""
+        if not self.n_further:
+            return 0.0, 0.0
+        return self.likelihood.own_terms(*self._own, *further)
 
     def _without_effects(self, beta):
         """Linear predictors where all group effects are zero, (n_rows, n_draws)."""

@@ -39,7 +39,7 @@ class NormalMarginal:
     """Log likelihood of a linear model with normal noise and one factor at most."""
 
     n_further, exact = 1, True
-    integrates_coefficients = False
+    integrates_coefficients = weighs_scales = False
     # Index of the factor whose groups are independent given all coefficients.
     main = 0
 
@@ -139,6 +139,10 @@ class NormalMarginal:
         for k in range(self.n_effects):
             scaled[k, k] += 1.0
         return inverse_and_log_det(scaled)
+
+    def value(self, beta, levels, noise_level):
+        """Log likelihood alone."""
+        return self.value_and_score(beta, levels, noise_level)[0]
 
     def effects(self, normals, beta, levels, noise_level):
         """Draws of the effects of each factor given everything else, of standard normal
@@ -294,7 +298,7 @@ class IntegratedNormalMarginal(NormalMarginal):
         table *= unit[:, :, None] * unit[:, None]
         pull = table[:, :-1, -1] - self.shift
         precision = table[:, :-1, :-1] + np.eye(scale.shape[1])
-        root, log_root, lost = _roots(precision)
+        root, log_root, lost = roots_of_inverses(precision)
         pull[lost] = 0.0
         mean = np.einsum("spr,sqr,sq->sp", root, root, pull)
         least = table[:, -1, -1] + self.shift @ self.shift
@@ -342,7 +346,7 @@ def _by_effects(table, q):
     return np.moveaxis(table.reshape(len(table), q, q, -1), 0, 2)
 
 
-def _roots(precision):
+def roots_of_inverses(precision):
     """Triangular factors of inverses, log determinants of the factors of matrices, and
     which of these rounding has left without one: a wall.
     """

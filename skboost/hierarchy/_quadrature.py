@@ -19,7 +19,6 @@ from itertools import product
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
 
 from skboost._math import LOG_2PI
 from skboost._parallel import row_blocks
@@ -58,29 +57,44 @@ class QuadratureMarginal(LikelihoodMarginal):
     def __init__(self, rows, likelihood, n_nodes=5, merge=True):
         super().__init__(rows, likelihood, merge)
         (factor,) = self.rows.factors
-        self.codes, self.columns = factor.codes, factor.columns
-        self._over_groups = GroupSums(factor.codes, factor.n_groups)
         self.n_groups = factor.n_groups
+        # Groups with the same rows are one, counted so many times.
+        self.kind, self.times = np.arange(self.n_groups), np.ones(self.n_groups)
+        if merge:
+            self.rows, self.kind = self.rows.kinds_of_groups()
+            self.times = np.bincount(self.kind).astype(float)
+            self.linear = likelihood.linear(self.rows.y)
+        (factor,) = self.rows.factors
+        self.codes, self.columns = factor.codes, factor.columns
+        self.n_kinds = factor.n_groups
+        self.row_times = self.times[self.codes][:, None]
+        self._over_groups = GroupSums(self.codes, self.n_kinds)
         self.covariances = Covariances.of(self.rows.factors)
+        self.use_nodes(n_nodes)
+
+    def use_nodes(self, n_nodes):
+        """Take so many nodes on each side of a mode, along each axis."""
         nodes, weights = _half_rule(n_nodes)
         nodes, weights = np.concatenate([nodes, -nodes]), np.tile(weights, 2)
-        grid = np.array(list(product(range(2 * n_nodes), repeat=factor.n_effects)))
+        q = self.columns.shape[1]
+        grid = np.array(list(product(range(2 * n_nodes), repeat=q)))
         self.nodes, self.behind = nodes[grid], grid // n_nodes
         self.log_weights = np.log(weights)[grid].sum(axis=1)
         self.log_weights += 0.5 * (self.nodes**2).sum(axis=1)
-        self.log_weights -= 0.5 * factor.n_effects * LOG_2PI
+        self.log_weights -= 0.5 * q * LOG_2PI
 
     def _integrated(self, beta, levels, further):
         n, n_levels = levels.shape
         value, score = np.empty(n), np.empty((n, beta.shape[1] + n_levels))
         by_further = np.empty((n, self.n_further))
         for some, integral in self._integrals(beta, levels, further):
-            value[some] = integral.log_integral.sum(axis=0)
-            shared = integral.nodes * integral.shares[:, None]
+            value[some] = self.times @ integral.log_integral
+            shared = integral.nodes * (self.times[:, None] * integral.shares)[:, None]
             squares = np.einsum("mqjs,mrjs->qrs", integral.nodes, shared)
             squares -= self.n_groups * np.eye(len(squares))[..., None]
             by_level = self.covariances.score(levels[some], [squares])
-            score[some] = np.hstack([integral.slope.T @ self.rows.X, by_level])
+            by_column = (integral.slope * self.row_times).T @ self.rows.X
+            score[some] = np.hstack([by_column, by_level])
             by_further[some] = integral.by_level
         return value, np.hstack([score, by_further])
 
@@ -95,70 +109,92 @@ class QuadratureMarginal(LikelihoodMarginal):
         out, value = np.empty((2, *normals[0].shape)), np.empty(len(levels))
         (root,) = self.covariances.roots(levels)
         for some, integral in self._integrals(beta, levels, further):
-            value[some] = integral.log_integral.sum(axis=0)
-            both = _moments(integral, root[..., some]).both(
-                normals[0][:, some].swapaxes(1, 2)
-            )
+            value[some] = self.times @ integral.log_integral
+            given = _moments(integral, root[..., some]).of_groups(self.kind)
+            both = given.both(normals[0][:, some].swapaxes(1, 2))
             out[:, :, some] = both.swapaxes(2, 3)
         return out, value
 
     def _integrals(self, beta, levels, further):
         """Blocks of draws with their integrals; temporaries fit into a cache."""
         (root,) = self.covariances.roots(levels)
-        width = len(self.rows.y) * (len(self.nodes) + self.columns.shape[1])
-        for some in row_blocks(len(beta), width):
+        for some in row_blocks(len(beta), self._width):
             given = self.likelihood.given(*(level[some] for level in further))
-            yield some, self._integral(beta[some], root[..., some], given)
+            yield (
+                some,
+                self._integral(*self._around(beta[some], root[..., some], given)),
+            )
 
-    def _integral(self, beta, root, likelihood):
-        """Integrals over all groups at some draws; L are (q, q, n_draws)."""
+    @property
+    def _width(self):
+        """Numbers of a draw that are looked at in one go."""
+        return 4 * len(self.rows.y) + self.nodes.size * self.n_kinds // 2
+
+    def _around(self, beta, root, likelihood):
+        """What an integral begins with at some draws; L are (q, q, n_draws)."""
         eta = self._without_effects(beta)
         tilts = np.stack([self.columns @ column for column in root.swapaxes(0, 1)])
-        mode, inverse, log_det = self._modes(eta, tilts, likelihood)
+        return likelihood, eta, tilts, *self._modes(eta, tilts, likelihood)
+
+    def _integral(self, likelihood, eta, tilts, mode, inverse, log_det):
+        """Integrals over all groups at some draws."""
         axes = cholesky(inverse)
-        widths = self._widths(eta, tilts, likelihood, mode, axes)
+        top, widths = self._widths(eta, tilts, likelihood, mode, axes)
         # (n_nodes, q, n_groups, n_draws)
         widths = widths[self.behind, np.arange(len(tilts))]
         steps = self.nodes[:, :, None, None] * widths
         nodes = mode + np.einsum("qrjs,mrjs->mqjs", axes, steps)
-        values = np.empty((len(nodes), *log_det.shape))
-        slopes = np.empty((len(nodes), *eta.shape))
-        by_level = np.empty((self.n_further, *values.shape))
+        # Shares of nodes, first in units of the integrand at the mode.
+        log_shares = self.log_weights[:, None, None] + np.log(widths).sum(axis=1)
+        log_shares -= top + 0.5 * np.einsum("mqjs,mqjs->mjs", nodes, nodes)
+        shares = np.empty(log_shares.shape)
+        slope = np.zeros(eta.shape)
+        by_level = np.zeros((self.n_further, *top.shape))
         for m, node in enumerate(nodes):
             moved = self._moved(eta, tilts, node)
-            value, slopes[m], level_slope = self._value_and_slopes(moved, likelihood)
-            values[m] = self._over_groups(value) - 0.5 * (node**2).sum(axis=0)
-            for k, part in enumerate(level_slope):
-                by_level[k, m] = self._over_groups(part)
-        values += self.log_weights[:, None, None] + np.log(widths).sum(axis=1)
-        total = logsumexp(values, axis=0)
-        shares = np.exp(values - total)
-        slope = np.einsum("mns,mns->ns", slopes, shares[:, self.codes])
-        by_level = np.einsum("kmjs,mjs->sk", by_level, shares)
-        return _Integral(total - 0.5 * log_det, slope, nodes, shares, by_level)
+            value, slopes, level_slopes = self._value_and_slopes(moved, likelihood)
+            shares[m] = np.exp(self._over_groups(value) + log_shares[m])
+            slope += slopes * np.take(shares[m], self.codes, axis=0)
+            for k, part in enumerate(level_slopes):
+                by_level[k] += self._over_groups(part) * shares[m]
+        total = shares.sum(axis=0)
+        shares /= total
+        slope /= np.take(total, self.codes, axis=0)
+        by_level = np.einsum("kjs,j->sk", by_level / total, self.times)
+        value = top + np.log(total) - 0.5 * log_det
+        return _Integral(value, slope, nodes, shares, by_level)
 
     def _modes(self, eta, tilts, likelihood):
         """Modes (q, n_groups, n_draws), inverses of minus the Hessians, and ln det."""
-        v = np.zeros((len(tilts), self.n_groups, eta.shape[1]))
+        v = np.zeros((len(tilts), self.n_kinds, eta.shape[1]))
+        inverse, log_det = np.zeros((len(tilts), *v.shape)), np.zeros(v.shape[1:])
         longest = [self._over_groups(np.abs(tilt), np.maximum) for tilt in tilts]
+        # What a draw gets must not depend on the steps that others need.
+        going = np.ones(eta.shape[1], dtype=bool)
         for _ in range(_MAX_STEPS):
             moved = self._moved(eta, tilts, v)
             gradient, hessian = self._derivatives(moved, tilts, likelihood)
-            inverse, log_det = inverse_and_log_det(hessian)
+            found = inverse_and_log_det(hessian)
+            inverse, log_det = (
+                np.where(going, *pair)
+                for pair in zip(found, (inverse, log_det), strict=True)
+            )
             gradient -= v
             step = np.einsum("qrjs,rjs->qjs", inverse, gradient)
             decrement = np.einsum("qjs,qjs->js", step, gradient)
             reach = np.einsum("qjs,qjs->js", np.abs(step), longest)
             reach = np.maximum(reach, 1e-300)
             step *= np.minimum(1.0, likelihood.longest_step / reach)
-            v += step
-            if decrement.max() < _TOLERANCE**2:
+            v += step * going
+            going = going & (decrement.max(axis=0) >= _TOLERANCE**2)
+            if not going.any():
                 break
         return v, inverse, log_det
 
     def _widths(self, eta, tilts, likelihood, mode, axes):
-        """Of the sides ahead of the mode and behind it, (2, q, n_groups, n_draws): of
-        Gaussians that fall as far as the integrand, in units of those of the Hessian.
+        """The integrand at the mode, and widths of the sides ahead of it and behind it,
+        (2, q, n_groups, n_draws): of Gaussians that fall as far as the integrand, in
+        units of those of the Hessian.
         """
 
         def height(v):
@@ -168,7 +204,7 @@ class QuadratureMarginal(LikelihoodMarginal):
         top, away = height(mode), _REACH * axes.swapaxes(0, 1)
         fall = top - np.array([[height(mode + s * a) for a in away] for s in (1, -1)])
         widths = _REACH / np.sqrt(2.0 * np.maximum(fall, 1e-300))
-        return np.clip(widths, _NARROWEST, _WIDEST)
+        return top, np.clip(widths, _NARROWEST, _WIDEST)
 
     def _derivatives(self, eta, tilts, likelihood):
         """Slopes of the log likelihood in v, and minus the Hessian with the prior."""
@@ -188,7 +224,7 @@ class QuadratureMarginal(LikelihoodMarginal):
     def _moved(self, eta, tilts, v):
         """Linear predictors with effects v (q, n_groups, n_draws) added."""
         for tilt, effect in zip(tilts, v, strict=True):
-            eta = eta + tilt * effect[self.codes]
+            eta = eta + tilt * np.take(effect, self.codes, axis=0)
         return eta
 
 

@@ -7,6 +7,7 @@ Standard normal effects are v, with u = L v.
 """
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -84,6 +85,29 @@ class GroupedRows:
         y = np.bincount(place, self.weight * self.y) / np.where(weight > 0, weight, 1)
         rows = replace(self.taken(first), y=y, weight=weight)
         return rows, self._level(likelihood) - rows._level(likelihood)
+
+    def kinds_of_groups(self):
+        """One of several groups with the same rows, of the only factor, and which of
+        these groups are of.
+        """
+        (factor,) = self.factors
+        parts = [self.X, factor.columns, self.y, self.weight]
+        table = np.column_stack(parts if self.offset is None else [*parts, self.offset])
+        order = np.lexsort([*table.T, factor.codes])
+        rows, codes = self.taken(order), factor.codes[order]
+        table, kinds = table[order], {}
+        ends = np.searchsorted(codes, np.arange(factor.n_groups + 1))
+        kind = np.array(
+            [
+                kinds.setdefault(table[start:stop].tobytes(), len(kinds))
+                for start, stop in pairwise(ends)
+            ]
+        )
+        first = np.unique(kind, return_index=True)[1]
+        kept = np.isin(codes, first)
+        rows = rows.taken(kept)
+        renamed = replace(rows.factors[0], codes=kind[codes[kept]], n_groups=len(kinds))
+        return replace(rows, factors=(renamed,)), kind
 
     def _level(self, likelihood):
         """Log likelihood at linear predictors of zero."""

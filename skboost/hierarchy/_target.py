@@ -8,6 +8,7 @@ import numpy as np
 from skboost._random import generator
 from skboost.hierarchy._crossed import MOST_OTHERS
 from skboost.hierarchy._crossed_normal import CrossedNormalMarginal
+from skboost.hierarchy._integrated_quadrature import IntegratedQuadratureMarginal
 from skboost.hierarchy._laplace import LaplaceMarginal
 from skboost.hierarchy._marginal import UngroupedMarginal
 from skboost.hierarchy._normal import IntegratedNormalMarginal, NormalMarginal
@@ -26,6 +27,9 @@ _MOST_PAIRS = 1 << 24
 # Products of columns over rows, of which every Newton step of Laplace's method has
 # sums, up to which it integrates coefficients out: some milliseconds.
 _MOST_SUMMED = 1 << 22
+# Scales and what else is learned beside coefficients that quadrature integrates out: a
+# lattice has hundreds of nodes of three, and one is two Newton steps at least.
+_MOST_LEVELS = 3
 # Pairs of draws by which a trend of what Laplace's method misses is found: at least so
 # many, at most so many, and of that many rows; the steps of differences of its
 # gradients, in units.
@@ -69,14 +73,19 @@ class HierarchicalTarget(Target):
     def learn_missed(self, mode, unit):
         """Have a marginal that is not exact look at what it misses around a mode, where
         its coordinates are scales alone; lengths are near `unit`, (dim,).
+
+        Returns
+        -------
+        bool
+            Whether weights of draws make up for the rest.
         """
         if self.marginal.exact or self.n_columns:
-            return
+            return True
         steps = np.diag(_STEP * unit)
         ends = [self.value_and_score(mode + sign * steps)[1] for sign in (1.0, -1.0)]
         bend = unit * (ends[1] - ends[0]) / (2.0 * _STEP)
         if not np.isfinite(bend).all():
-            return
+            return not self.marginal.weighs_scales
         # In units; no direction is taken to be wider than two.
         found = np.linalg.eigh(0.5 * (bend + bend.T))
         width = 1.0 / np.sqrt(np.maximum(found[0], 0.25))
@@ -84,7 +93,7 @@ class HierarchicalTarget(Target):
         n = max(n, 4 * self.dim)
         normal = generator(0).standard_normal((n, self.dim))
         theta = mode + unit * ((normal * width) @ found[1].T)
-        self.marginal.learn_missed(*self.split(theta)[1:])
+        return self.marginal.learn_missed(*self.split(theta)[1:])
 
     def split(self, theta):
         """What the marginal takes: coefficients, log scales, what all rows share."""
@@ -100,25 +109,42 @@ class HierarchicalTarget(Target):
         ]
         return np.column_stack([np.empty((len(theta), 0)), *levels])
 
+    def log_density(self, theta, strict=False):
+        self.ledger.spend(len(theta))
+        value = self.marginal.value(*self.split(theta))
+        return value + self._prior(theta)[0]
+
     def value_and_score(self, theta, strict=False):
         self.ledger.spend(len(theta))
-        beta, levels = theta[:, : self.n_columns], self._levels(theta)
         value, score = self.marginal.value_and_score(*self.split(theta))
-        if self.n_columns:
-            more, slope = self.prior.value_and_score(beta, self.scale)
-            value += more
-            score[:, : self.n_columns] += slope
+        more, slope, derivative = self._prior(theta)
+        score[:, self.n_columns :] *= derivative
+        return value + more, score + slope
+
+    def log_weights_over(self, mixture, theta, log_weights):
+        """Logarithms of weights of draws from a mixture and what a marginal draws."""
+        if not self.marginal.weighs_scales:
+            return log_weights
+        return log_weights + self._prior(theta)[0] - mixture.log_density(theta)
+
+    def _prior(self, theta):
+        """Its log density and gradient, and derivatives of levels, (n_draws, ...)."""
+        n = self.n_columns
+        slope, levels = np.zeros(theta.shape), self._levels(theta)
+        derivatives, value = np.empty(levels.shape), np.zeros(len(theta))
+        if n:
+            value, slope[:, :n] = self.prior.value_and_score(theta[:, :n], self.scale)
         parts = zip(self.level_priors, self.transforms, levels.T, strict=True)
-        for k, (prior, transform, level) in enumerate(parts, start=self.n_columns):
-            z = theta[:, k]
-            more, slope = prior.value_and_score(level)
+        for k, (prior, transform, level) in enumerate(parts):
+            z = theta[:, n + k]
+            more, of_level = prior.value_and_score(level)
             # d level / dz, by the chain rule and as a Jacobian.
             log_derivative = transform.log_derivative(z) - level
-            derivative = np.exp(log_derivative)
-            value += more + log_derivative
-            score[:, k] = (score[:, k] + slope - 1.0) * derivative
-            score[:, k] += transform.log_derivative_slope(z)
-        return value, score
+            derivatives[:, k] = np.exp(log_derivative)
+            value = value + more + log_derivative
+            slope[:, n + k] = (of_level - 1.0) * derivatives[:, k]
+            slope[:, n + k] += transform.log_derivative_slope(z)
+        return value, slope, derivatives
 
 
 def marginal_of(rows, likelihood=None, scale=None):
@@ -154,6 +180,10 @@ def marginal_of(rows, likelihood=None, scale=None):
         return UngroupedMarginal(rows, likelihood)
     # Nine nodes for each effect of a group: 729 of three.
     if n_factors == 1 and rows.factors[0].n_effects <= 2:
-        return QuadratureMarginal(rows, likelihood)
+        (factor,) = rows.factors
+        n_levels = factor.n_effects + factor.correlated + likelihood.n_further
+        if scale is None or not n_columns or n_levels > _MOST_LEVELS:
+            return QuadratureMarginal(rows, likelihood)
+        return IntegratedQuadratureMarginal(rows, likelihood, scale)
     few = every <= MOST_OTHERS and 0 < len(rows.y) * n_columns**2 <= _MOST_SUMMED
     return LaplaceMarginal(rows, likelihood, scale if few else None)

@@ -22,6 +22,8 @@ from skboost.transforms import Constraints
 # Draws of the posterior that answers about groups are averages over, and how many
 # numbers they may hold: 64 MiB.
 N_DRAWS, _MOST_NUMBERS = 1024, 1 << 23
+# Share of the draws that weigh as much as all do above which no tail is looked for.
+_EQUAL = 0.99
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -43,10 +45,22 @@ class GroupModel:
     n_rows: float
     exposed: bool = False
 
-    def joint(self, rows):
-        """The log joint density of grouped rows, a target."""
+    def begun(self, rows):
+        """The log joint density of grouped rows, a target, and starts of its search."""
+        target = self.joint(rows)
+        start, reliable = self._start(target)
+        if not reliable:
+            target = self.joint(rows, integrated=False)
+            start, _ = self._start(target)
+        return target, start
+
+    def joint(self, rows, integrated=True):
+        """The log joint density of grouped rows, a target, where coefficients may be
+        `integrated` out.
+        """
         # Type and not kind: others are no normal distributions.
-        normal = self.scale if type(self.prior) is NormalPrior else None
+        integrated = integrated and type(self.prior) is NormalPrior
+        normal = self.scale if integrated else None
         marginal = marginal_of(rows, self.response.likelihood, normal)
         levels = self.levels.priors, self.levels.transforms
         target = HierarchicalTarget(marginal, self.prior, self.scale, *levels)
@@ -61,15 +75,17 @@ class GroupModel:
         target.unit = unit
         return target
 
-    def start(self, target):
-        """Where the search starts: a mode from the level of the responses, (1, dim)."""
+    def _start(self, target):
+        """Where the search starts: a mode from the level of the responses, (1, dim).
+
+        And whether what is integrated out near it can be relied on.
+        """
         centre, n = np.zeros(target.dim), target.n_columns
         if self.layout.intercept and n:
             centre[n - 1] = self.unit.level
         centre[n:] = self.levels.start(0.5 * self.unit.size)
         mode = highest_point(target, centre, target.unit)
-        target.learn_missed(mode, target.unit)
-        return mode[None]
+        return mode[None], target.learn_missed(mode, target.unit)
 
     def renamed(self, names):
         """The same model with other names of the columns of X."""
@@ -266,9 +282,12 @@ def _draws(target, mixture, factors, n_draws, rng):
         effects = marginal.effects(normals, *given)
     else:
         effects, log_weights = marginal.weighted_effects(normals, *given)
+        log_weights = target.log_weights_over(mixture, theta, log_weights)
         smoothed, khat = psis(log_weights.ravel())[:2]
-        weight = np.exp(smoothed - smoothed.max())
+        weight = np.exp(np.tile(smoothed, 2 // len(log_weights)) - smoothed.max())
         efficiency = weight.sum() ** 2 / (weight @ weight) / len(weight)
+        # Weights that are nearly constant have any shape of tail.
+        khat = 0.0 if efficiency > _EQUAL else khat
         share = weight.cumsum()
         steps = (rng.random() + np.arange(2 * n_pairs)) / (2 * n_pairs)
         picked = np.searchsorted(share / share[-1], steps)

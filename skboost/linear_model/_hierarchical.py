@@ -199,7 +199,7 @@ class HierarchicalEstimator(BoostedEstimator):
 
     def _learn(self, model, rows, given):
         """Boost the posterior of grouped rows, and draw the effects of groups."""
-        target = model.joint(rows)
+        target, starts = model.begun(rows)
         # A surrogate has orbits of its own: the target would be evaluated at them.
         orbit = "auto" if target.marginal.cheap else None
         posterior, constraints = model.posterior_of(target)
@@ -207,7 +207,7 @@ class HierarchicalEstimator(BoostedEstimator):
             target,
             given,
             lambda fit: _attributes(model, fit),
-            starts=model.start(target),
+            starts=starts,
             names=model.layout.names,
             constraints=constraints,
             posterior=posterior,

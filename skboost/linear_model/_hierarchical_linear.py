@@ -131,9 +131,9 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
         Intraclass correlation by factor: the share of the variance of the response
         that the intercepts of its groups make up; a posterior mean.
     effects_pareto_k_ : float
-        k-hat of the importance weights that make draws of group effects exact where
-        Laplace's method gave them (Student-t noise, several factors or slopes): above
-        0.7 they are not reliable. 0 where none are needed.
+        k-hat of the importance weights that make draws exact where Laplace's method
+        gave coefficients or effects (Student-t noise): above 0.7 they are not reliable.
+        0 where none are needed, or nearly all weigh the same.
     effects_efficiency_ : float
         Effective sample size of these weights as a share of the draws; below 0.3 a
         warning says so. 1 where none are needed.

@@ -15,6 +15,7 @@ from skboost.hierarchy import (
     CrossedNormalMarginal,
     HierarchicalTarget,
     IntegratedNormalMarginal,
+    IntegratedQuadratureMarginal,
     LaplaceMarginal,
     NormalMarginal,
     QuadratureMarginal,
@@ -23,7 +24,7 @@ from skboost.hierarchy import (
 )
 from skboost.orbits import reweighted
 from skboost.surrogates import Lattice, laplace
-from skboost.targets import HalfTPrior, NormalPrior
+from skboost.targets import HalfTPrior, Logistic, NormalPrior
 from skboost.transforms import LowerBound
 
 from .conftest import (
@@ -38,6 +39,7 @@ from .conftest import (
     of,
     points,
     standard_normals,
+    zeros_and_ones,
 )
 
 # Standard deviations of the coefficients' prior, and what integrates over which rows.
@@ -253,17 +255,16 @@ def test_gradients_of_laplace_without_coefficients(likelihood, response, name):
     np.testing.assert_allclose(at(theta)[1], slopes, atol=1e-6)
 
 
-def by_quadrature(rows, marginal, levels):
+def by_quadrature(rows, marginal, levels, *further):
     """Points of coefficients and logarithms of their masses, of which the sum is the
     integral over effects and coefficients at levels (1, n_levels).
     """
-    centre, root = (part[0] for part in marginal.coefficients(levels))
+    centre, root = (part[0] for part in marginal.coefficients(levels, *further))
     node, share = hermegauss(9)
     nodes = np.stack(np.meshgrid(node, node), axis=-1).reshape(-1, 2)
     beta = centre + nodes @ root.T
-    value, _ = QuadratureMarginal(rows, marginal.likelihood).value_and_score(
-        beta, np.repeat(levels, len(beta), axis=0)
-    )
+    given = (np.repeat(level, len(beta), axis=0) for level in (levels, *further))
+    value = QuadratureMarginal(rows, marginal.likelihood).value(beta, *given)
     value = value + NormalPrior().log_density(beta, SCALE)
     value += 0.5 * (nodes**2).sum(axis=1) + np.log(np.outer(share, share).ravel())
     return beta, value + np.log(np.linalg.det(root))
@@ -388,3 +389,108 @@ def test_what_laplace_misses_is_learned_as_a_trend():
     slopes = differences(lambda t: marginal.value_and_score(none, t)[0], levels)
     found = marginal.value_and_score(none, levels)[1]
     np.testing.assert_allclose(found, slopes, atol=1e-6)
+
+
+# --- other likelihoods of one factor: by Laplace's method over quadrature
+
+
+def over_quadrature(rows, likelihood, scales=0.4):
+    """A marginal that has looked at some levels, these, and whether it can be used."""
+    d = n_scales(rows) + likelihood.n_further
+    levels = scales * np.random.default_rng(11).normal(size=(40, d))
+    marginal = IntegratedQuadratureMarginal(rows, likelihood, SCALE)
+    return marginal, levels, marginal.learn_missed(*apart(levels, rows))
+
+
+def apart(theta, rows):
+    """Logarithms of scales, and of what all rows share."""
+    n = n_scales(rows)
+    return theta[:, :n], *theta[:, n:].T
+
+
+@pytest.mark.parametrize("name", ["intercepts", "slopes"])
+@pytest.mark.parametrize(("likelihood", "response"), ALL_LIKELIHOODS[:3])
+def test_over_quadrature_scales_are_left(likelihood, response, name):
+    rows = of(name, response)
+    marginal, levels, reliable = over_quadrature(rows, likelihood)
+    assert reliable
+
+    def at(theta):
+        return marginal.value_and_score(theta[:, :0], *apart(theta, rows))
+
+    value, score = at(levels[:3])
+    alone = marginal.value(levels[:3, :0], *apart(levels[:3], rows))
+    np.testing.assert_allclose(alone, value, rtol=1e-10)
+    # Where Newton steps end there are errors of a thousandth of a nat, which the
+    # differences are of.
+    slopes = differences(lambda theta: at(theta)[0], levels[:3], step=0.1)
+    np.testing.assert_allclose(score, slopes, atol=0.05)
+    for s in range(3):
+        given = apart(levels[s : s + 1], rows)
+        beta, masses = by_quadrature(rows, marginal, *given)
+        evidence = logsumexp(masses)
+        assert value[s] == pytest.approx(evidence, abs=0.02)
+        share = np.exp(masses - evidence)
+        mean, root = (part[0] for part in marginal.coefficients(*given))
+        size = np.sqrt(share @ (beta - share @ beta) ** 2)
+        np.testing.assert_allclose((mean - share @ beta) / size, 0.0, atol=0.03)
+        spread = np.sqrt((root**2).sum(axis=1))
+        np.testing.assert_allclose(spread / size, 1.0, atol=0.03)
+
+
+@pytest.mark.parametrize("name", ["intercepts", "slopes"])
+@pytest.mark.parametrize(("likelihood", "response"), ALL_LIKELIHOODS[:3])
+def test_over_quadrature_weights_make_draws_exact(likelihood, response, name):
+    rows, n = of(name, response), 400
+    marginal, levels, _ = over_quadrature(rows, likelihood)
+    given = apart(levels[:1], rows)
+    beta, masses = by_quadrature(rows, marginal, *given)
+    share = np.exp(masses - logsumexp(masses))
+    white = np.random.default_rng(12).normal(size=(2, n, 1))
+    many = (np.repeat(level, n, axis=0) for level in given)
+    normals = (*standard_normals(rows, n), white)
+    (effects, coef), log_weights = marginal.weighted_effects(normals, None, *many)
+    assert effects.shape == (2, n_scales(rows), n, 5)
+    weight = np.exp(log_weights[0] - logsumexp(masses))
+    # Nodes on each side of a mode are two here, and five in what is compared with.
+    se = weight.std() / np.sqrt(n)
+    assert weight.mean() == pytest.approx(1.0, abs=5.0 * se + 0.01)
+    away = weight[:, None] * (coef[0, :, :, 0].T - share @ beta)
+    assert (np.abs(away.mean(axis=0)) < 5.0 * away.std(axis=0) / np.sqrt(n)).all()
+
+
+def test_coefficients_that_weights_cannot_correct_are_kept():
+    """One success among single rows: scales and coefficients run off together."""
+    rows = grouped(((40, 1),), zeros_and_ones, n=40, offset=False)
+    rows = replace(rows, y=(np.arange(40) == 3).astype(float))
+    *_, reliable = over_quadrature(rows, Logistic(), scales=3.0)
+    assert not reliable
+
+
+@pytest.mark.parametrize("name", ["intercepts", "slopes"])
+def test_groups_with_the_same_rows_are_one(name):
+    rows = of(name, zeros_and_ones, n=20)
+    (factor,) = rows.factors
+    # Three copies of every group, rows in another order, and a group without rows.
+    order = np.random.default_rng(13).permutation(60)
+    thrice = rows.taken(np.tile(np.arange(20), 3)[order])
+    codes = (factor.codes + 5 * np.arange(3)[:, None]).ravel()[order]
+    copies = replace(thrice.factors[0], codes=codes, n_groups=16)
+    thrice = replace(thrice, factors=(copies,))
+    found = QuadratureMarginal(thrice, Logistic())
+    each = QuadratureMarginal(thrice, Logistic(), merge=False)
+    assert (found.n_kinds, each.n_kinds) == (6, 16)
+    theta = points(rows)
+    given = theta[:, :2], theta[:, 2:]
+    for one, other in zip(
+        found.value_and_score(*given), each.value_and_score(*given), strict=True
+    ):
+        np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-8)
+    normals = standard_normals(thrice, 3)
+    (one,), (other,) = (part.effects(normals, *given) for part in (found, each))
+    np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-8)
+    marginal, levels, _ = over_quadrature(thrice, Logistic())
+    _, masses = by_quadrature(thrice, marginal, levels[:1])
+    value = marginal.value(levels[:1, :0], levels[:1])
+    # Of Laplace's method; a group more or less is worth nats.
+    assert value[0] == pytest.approx(logsumexp(masses), abs=0.05)
