@@ -234,6 +234,8 @@ def warn_unfinished(fit, settable):
 def _advice(run, settable, family):
     """What would leave less, by the reason for which a run ended."""
     ended_by = run.end.by
+    # Conjugate distributions have no richer relatives.
+    poor = isinstance(family, VariationalFamily) and not family.full_covariance
     if ended_by in _LIMITS:
         advice = [f"raise {ended_by}"]
     elif ended_by in ("auto", "orbits"):
@@ -241,13 +243,13 @@ def _advice(run, settable, family):
         advice = ["pass orbit=256"] if more else []
         advice += ["pass a smaller tol, such as tol=0.01"]
         # Rows that are separated leave large scales likely, where Gaussians are poor.
-        if "prior_scale" in settable and hasattr(run.state.iterate, "blocks"):
+        by_scale = "prior_scale" in settable and hasattr(run.state.iterate, "blocks")
+        if by_scale and not poor:
             advice.insert(0, "give prior_scale a number, such as prior_scale=1.0")
     else:
         advice = ["lower tol"] if ended_by == "tol" else []
         advice += ["raise n_draws"] if "n_draws" in settable else []
-    # Conjugate distributions have no richer relatives.
-    poor = isinstance(family, VariationalFamily) and not family.full_covariance
     if poor and "family" in settable:
-        advice.append("use family='gaussian-full'")
+        # One full component leaves less than many of these, in fewer seconds.
+        advice.insert(0, "use family='gaussian-full'")
     return f" For less, {', or '.join(advice)}." if advice else ""

@@ -98,7 +98,8 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         freedom; full up to 300 parameters, diagonal above) or an object such as
         ``Gaussian("low_rank", rank=5)``; ``StudentT(df="auto")`` lets every component
         choose its degrees of freedom. Other families than Gaussian take ten times the
-        seconds and more; :doc:`/user_guide/which` has what every option costs.
+        seconds and more, and so do diagonal ones with a number as `prior_scale`;
+        :doc:`/user_guide/which` has what every option costs.
     objective : {"kl", "relbo", "hellinger"} or Objective, default="kl"
         What a new component maximises: the joint gain in ELBO, the residual ELBO of
         Locatello et al. 2018 (``ResidualGain`` of `skboost.strategies` has the weight
