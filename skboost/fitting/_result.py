@@ -62,8 +62,9 @@ class BoostingResult(VersionedPickle):
         that it cannot be trusted. Blind to what neither reaches, such as another mode.
     modes_found : tuple of FoundMode
         Where climbs ended, the heaviest first: ``location`` on your scale (a maximum on
-        the unconstrained one), the number ``n_climbs`` of them, ``mass``, the share of what all these modes hold by draws
-        around each, and ``in_mixture``. Empty where no modes were looked for.
+        the unconstrained one), the number ``n_climbs`` of them, ``mass``, the share of
+        what all these modes hold by draws around each, and ``in_mixture``. Empty where
+        no modes were looked for.
     calibration : Calibration or None
         What became of the correction; None without `calibrate`.
     orbiting : OrbitReport or None
