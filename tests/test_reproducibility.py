@@ -85,9 +85,9 @@ X = RNG.normal(size=(400, 12)) + 2.0 * (np.arange(400) % 2)[:, None]
 Y = (X[:, 0] + RNG.logistic(size=400) > 1.0).astype(int)
 TINY = {"n_draws": 64, "max_iter": 3, "random_state": 0}
 # More rows than one block, so that threads have something to share.
-LONG = RNG.standard_normal((30_000, 6))
+LONG = RNG.standard_normal((20_000, 6))
 LONG_Y = LONG[:, 0] + RNG.logistic(size=len(LONG)) > 0
-THREE = np.digitize(LONG[:6000, 0], [-0.5, 0.5])
+THREE = np.digitize(LONG[:4000, 0], [-0.5, 0.5])
 
 
 def logistic(X, y, **settings):
@@ -99,8 +99,10 @@ def logistic(X, y, **settings):
 FITS = {
     "logistic": logistic(X, Y, prior="laplace"),
     "gaussian": logistic(LONG, LONG_Y, max_iter=2, tol=0.0, prior="normal"),
-    "laplace": logistic(LONG[:6000], LONG_Y[:6000], max_iter=1, family="laplace"),
-    "three classes": logistic(LONG[:6000], THREE, max_iter=1, prior="normal"),
+    "laplace": logistic(
+        LONG[:6000], LONG_Y[:6000], max_iter=1, family="laplace", prior_scale=1.0
+    ),
+    "three classes": logistic(LONG[:4000], THREE, max_iter=1, prior_scale=1.0),
     "adaptive": logistic(
         LONG,
         LONG_Y,
@@ -108,7 +110,7 @@ FITS = {
         tol=0.0,
         step_size="adaptive",
         corrective="away",
-        prior="normal",
+        prior_scale=1.0,
     ),
 }
 
@@ -135,7 +137,7 @@ def test_backends_do_not_show(backend):
 @pytest.mark.parametrize("name", FITS)
 def test_every_number_of_jobs_gives_the_same_bits(name):
     alone = numbers(FITS[name](1))
-    for n_jobs in (None, 2, 3, -1):
+    for n_jobs in (3, -1):
         found = numbers(FITS[name](n_jobs))
         assert found.keys() == alone.keys()
         for key, value in alone.items():
