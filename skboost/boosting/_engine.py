@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import NamedTuple
 
-from skboost._budget import Budget, BudgetSpent
+from skboost._budget import BudgetSpent
+from skboost._math import N_ERRORS
 from skboost._random import FRESH, PROBE, REPORT, generator
 from skboost._settings import GAIN_DECAY, MAX_CANDIDATES, Settings
-from skboost.approximation import Estimate, FreshDraws, elbo_gain, expectations
+from skboost.approximation import Estimate, FreshDraws, elbo_gain
 from skboost.boosting._combination import Combination
 from skboost.boosting._convergence import (
     Left,
@@ -27,7 +28,7 @@ from skboost.boosting._convergence import (
     searches_fit_noise,
     what_is_left,
 )
-from skboost.boosting._state import UNKNOWN, Facts, Info, Move, State
+from skboost.boosting._state import UNKNOWN, Facts, Info, Move, State, recomputed
 from skboost.families import Component
 from skboost.objectives import SearchContext
 from skboost.proposals import Proposer
@@ -196,12 +197,14 @@ class Boosting:
             first, second = self.search, self.split
             if self._splits_first(state):
                 first, second = self.split, self.search
-        trial = first(target, state, settings)
+        widened = self._at_widths(target, state, settings)
+        trial = widened or first(target, state, settings)
         if second is not None and not trial.gain.value > settings.tol:
             other = second(target, state, settings)
             trial = max(trial, other, key=lambda one: one.gain.value)
         after, move = self._after(target, state, trial)
-        after = self._with_more_draws(target, after, trial.gain)
+        if widened is None:
+            after = self._with_more_draws(target, after, trial.gain)
         component, gap, gain = trial.component, trial.gap, trial.gain
         price = self._price(target.n_evaluations - n_before, state, gain)
         told = move, component, began, gain, gap, price
@@ -232,6 +235,20 @@ class Boosting:
         gap = self.combination.gap(target, state, component, settings)
         move = Move("split", "split", float(halves.mixture.weights[-1]))
         return self._judged(target, state, component, gap, move, halves, settings)
+
+    def _at_widths(self, target, state, settings):
+        """A `Trial` of all components at several widths, after the first iteration and
+        where that gains most of what is left; None elsewhere."""
+        if state.iteration > 1 or not self._split_is_worth_it(state):
+            return None
+        iterate = self.combination.at_widths(target, state, settings)
+        if iterate is None:
+            return None
+        parts = iterate.mixture.components[-1], UNKNOWN, Move("widths", "widths", 1.0)
+        trial = self._judged(target, state, *parts, iterate, settings)
+        gain, left = trial.gain, state.remaining.value
+        # Whatever follows costs up to six times as much.
+        return trial if gain.value - N_ERRORS * gain.se > GAIN_DECAY * left else None
 
     def _split_is_worth_it(self, state):
         """Whether more than `tol` remains, beyond a standard error."""
@@ -385,7 +402,9 @@ class Boosting:
         with suppress(BudgetSpent):
             key = settings, state.iteration - 1
             improper = self.proposer.improper(target, state.mixture, *key)
-            known = gain if self.judges_gains else UNKNOWN
+            # What widths gain says nothing of bends.
+            judges = self.judges_gains and move.kind != "widths"
+            known = gain if judges else UNKNOWN
             parts = target, self.proposer, settings, state, known, price
             left = what_is_left(*parts)
         n_components = state.iterate.components.n_components
@@ -428,14 +447,3 @@ class Boosting:
             return modes, None if grown.mixture.equals(mixture) and not new else grown
         except BudgetSpent:
             return None, None
-
-
-def recomputed(target, fresh):
-    """Values that fresh draws hold, and what the target gives for them now."""
-    # No limit stops so few evaluations.
-    with target.ledger.within(Budget()):
-        if fresh.log_joint is None:
-            return fresh.expected, expectations(target, fresh.mixture.components)
-        # A few draws tell one target from another.
-        now = target.log_density(fresh.theta[:3], strict=True)
-        return fresh.log_joint[:3], now

@@ -23,8 +23,8 @@ from skboost.approximation import (
     RemainingKL,
     remaining_kl,
 )
-from skboost.boosting._engine import Boosting, recomputed
-from skboost.boosting._state import UNKNOWN, Info, Move, State
+from skboost.boosting._engine import Boosting
+from skboost.boosting._state import UNKNOWN, Info, Move, State, recomputed
 from skboost.families import Component, FullGaussian
 from skboost.modes import Modes
 from skboost.proposals import EvidenceProposer

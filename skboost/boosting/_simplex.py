@@ -15,6 +15,7 @@ from skboost.approximation import (
     PooledDraws,
     duality_gap,
     elbo_gain,
+    has_tails,
     kept_components,
 )
 from skboost.boosting._combination import Combination
@@ -32,6 +33,11 @@ from skboost.proposals import split_component
 
 # Times `tol` that remain for each component where two are split at once.
 _MUCH_EACH = 1.5
+# Of copies of every component, where tails are heavy: of ten Student-t modes in twenty
+# dimensions (two degrees of freedom) they leave .07 nats, where widths of 1, 1.5, 2.5
+# and 5 leave .26 and two more .08. Three iterations, each with a component at one mode,
+# left .65 of .82.
+_WIDTHS = (0.7, 1.0, 1.4, 2.0, 3.0, 6.0)
 
 
 @dataclass(frozen=True)
@@ -145,6 +151,17 @@ class SimplexCombination(Combination):
         for k in np.argsort(-halves.weights, kind="stable")[:n_split]:
             halves = split_component(target, halves, k, rng)
         return self._refined(target, halves, state.iteration, settings)
+
+    def at_widths(self, target, state, settings):
+        """Every component at several widths, and all weights set anew; None where
+        components have no widths, or the target no heavy tails."""
+        mixture = state.mixture
+        light = target.log_concave or not has_tails(mixture)
+        if light or not self.fully_corrective:
+            return None
+        parts = tuple(c.widen(width) for c in mixture.components for width in _WIDTHS)
+        weights = np.repeat(mixture.weights, len(_WIDTHS)) / len(_WIDTHS)
+        return self.begin(target, Mixture(parts, weights), settings)
 
     def redrawn(self, target, iterate, t, settings):
         mixture = iterate.mixture

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from skboost._budget import End
-from skboost.approximation import Estimate, FreshDraws, RemainingKL
+from skboost._budget import Budget, End
+from skboost.approximation import Estimate, FreshDraws, RemainingKL, expectations
 from skboost.modes import Modes
 
 UNKNOWN = Estimate(float("nan"), float("nan"))
@@ -58,8 +58,8 @@ class State:
 class Move:
     """What was done with the weights when a component came in."""
 
-    # "first", "frank-wolfe", "away", "pairwise", "split" or "surrogate"; "rejected"
-    # where the mixture stayed as it was.
+    # "first", "widths", "frank-wolfe", "away", "pairwise", "split" or "surrogate";
+    # "rejected" where the mixture stayed as it was.
     kind: str
     # What the step size did.
     branch: str
@@ -139,3 +139,14 @@ class Facts(NamedTuple):
     spent: End | None = None
     # Which rule ends a run of which little remains: "auto" or "tol".
     little: str = "auto"
+
+
+def recomputed(target, fresh):
+    """Values that fresh draws hold, and what the target gives for them now."""
+    # No limit stops so few evaluations.
+    with target.ledger.within(Budget()):
+        if fresh.log_joint is None:
+            return fresh.expected, expectations(target, fresh.mixture.components)
+        # A few draws tell one target from another.
+        now = target.log_density(fresh.theta[:3], strict=True)
+        return fresh.log_joint[:3], now

@@ -17,7 +17,7 @@ from skboost._random import ORBIT, SEARCH, generator
 from skboost._settings import Settings
 from skboost.approximation import Estimate, FreshDraws, RemainingKL
 from skboost.boosting._combination import Combination
-from skboost.boosting._engine import Boosting, recomputed
+from skboost.boosting._engine import Boosting
 from skboost.boosting._rounds import (
     FEWEST,
     Round,
@@ -27,7 +27,7 @@ from skboost.boosting._rounds import (
     with_other_modes,
     with_wide_draws,
 )
-from skboost.boosting._state import UNKNOWN, Info, Move
+from skboost.boosting._state import UNKNOWN, Info, Move, recomputed
 from skboost.orbits import DEAR_ORDER, most_images, reweighted
 from skboost.proposals import Proposer
 from skboost.surrogates import Evaluations, fit_surrogate, least_known, remaining_of

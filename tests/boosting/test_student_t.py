@@ -3,6 +3,7 @@
 import autograd.numpy as anp
 import numpy as np
 import pytest
+from autograd.scipy.special import logsumexp
 from numpy.testing import assert_allclose
 from scipy import stats
 from scipy.special import gammaln
@@ -90,3 +91,35 @@ def test_the_residual_objective_takes_an_open_family():
     assert np.isfinite(result.elbo)
     components = result.posterior.mixture.components
     assert {component.family.df for component in components} <= {3.0, 30.0}
+
+
+@pytest.mark.parametrize("centres", [[[0.0] * 6], [[-30.0] * 6, [20.0] * 6]])
+def test_gaussians_of_several_widths_come_together(centres):
+    """A tail that is wider in all directions takes one iteration, not ten."""
+    dim, df, centres = 6, 3.0, np.array(centres)
+    constant = stats.multivariate_t(np.zeros(dim), df=df).logpdf(np.zeros(dim))
+
+    def log_density(theta):
+        squared = anp.sum((theta[:, None] - centres) ** 2, axis=2)
+        tails = constant - 0.5 * (df + dim) * anp.log1p(squared / df)
+        return logsumexp(tails, axis=1) - np.log(len(centres))
+
+    settings = {"x0": centres, "orbit": None, "random_state": 0}
+    first = boost_posterior(log_density, dim, max_iter=1, **settings)
+    second = boost_posterior(log_density, dim, max_iter=2, **settings)
+    assert second.history[1]["kind"] == "widths"
+    assert_allclose(second.posterior.mean(), centres.mean(axis=0), atol=1.5)
+    # Gaussians alone leave more than a tenth of a nat; ln Z is zero.
+    assert first.elbo < -0.1
+    assert 0.25 * first.elbo < second.elbo < 4 * second.elbo_se
+
+
+def test_a_bend_gets_no_widths():
+    """Copies at other widths gain some of what is left, and a split more."""
+
+    def log_density(theta):
+        x, y = theta[:, 0], theta[:, 1]
+        return -0.5 * (x**2 / 4.0 + 4.0 * (y - x**2 / 4.0) ** 2)
+
+    result = boost_posterior(log_density, 2, max_iter=2, random_state=0)
+    assert result.history[1]["kind"] == "split"
