@@ -62,9 +62,11 @@ QUICK = [
 SLOW = [
     BoostedBayesianLogisticRegression(),
     BoostedBayesianLinearRegression(),
-    BoostedBayesianOrdinalRegression(max_iter=2),
+    BoostedBayesianOrdinalRegression(max_iter=2, prior_scale=1.0),
     BoostedBayesianPoissonRegression(),
-    BoostedBayesianPoissonRegression(likelihood="negative_binomial", max_iter=2),
+    BoostedBayesianPoissonRegression(
+        likelihood="negative_binomial", max_iter=2, prior_scale=1.0
+    ),
     BoostedHierarchicalLinearRegression(),
     BoostedHierarchicalLogisticRegression(),
     BoostedHierarchicalOrdinalRegression(max_iter=2),

@@ -104,7 +104,9 @@ def test_under_a_classifier_that_goes_on():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(30, 2))
     y = (X[:, 0] + rng.normal(size=30) > 0).astype(int)
-    settings = {"objective": "hellinger", "tol": 0.0, "random_state": 0}
+    settings = {
+        "objective": "hellinger", "prior_scale": 1.0, "tol": 0.0, "random_state": 0
+    }  # fmt: skip
     long = BoostedBayesianLogisticRegression(max_iter=3, **settings).fit(X, y)
     parts = BoostedBayesianLogisticRegression(max_iter=2, warm_start=True, **settings)
     parts.fit(X, y).set_params(max_iter=3).fit(X, y)

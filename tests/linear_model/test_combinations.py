@@ -17,6 +17,7 @@ Y3 = np.arange(12) % 3
 
 SETTINGS = {
     "intercept_scale": 1.0,
+    "prior_scale": 1.0,
     "max_iter": 3,
     "n_draws": 32,
     "tol": 0.0,
@@ -81,6 +82,8 @@ def test_it_runs(objective, step_size, corrective, family, y):
         "family": family,
         "max_iter": 3 if y is Y else 2,
     }
+    if (step_size, family) == ("line-search", "gaussian-full"):
+        settings["prior_scale"] = "learn"
     if refused(objective, family, step_size, corrective):
         with pytest.raises(ValueError, match="objective='hellinger' needs"):
             fit(y, **settings)

@@ -23,8 +23,10 @@ from .conftest import written
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
-every = each(LINEAR)
-flat = each(FLAT | ONLINE)
+# Second likelihoods of a class, and a second way of a stream.
+VARIANTS = ("student_t", "groups, negative binomial", "online, three")
+every = each(LINEAR, slow=VARIANTS)
+flat = each(FLAT | ONLINE, slow=VARIANTS)
 
 # What posteriors hold behind coefficients and intercept.
 MORE = {

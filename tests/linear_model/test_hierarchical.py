@@ -168,11 +168,11 @@ def test_crossed_factors_have_effects_each_and_weights_that_are_reliable():
 
 @pytest.mark.slow
 def test_more_slopes_than_quadrature_takes_are_fitted_by_laplace():
-    X, eta, _ = schools(n=200)
-    X["age"] = np.random.default_rng(6).normal(size=200)
+    X, eta, _ = schools(n=100)
+    X["age"] = np.random.default_rng(6).normal(size=100)
     y = response(BoostedHierarchicalPoissonRegression, eta)
     model = BoostedHierarchicalPoissonRegression(
-        groups="school", slopes={"school": ["hours", "age"]}, max_iter=2, random_state=0
+        groups="school", slopes={"school": ["hours", "age"]}, max_iter=1, random_state=0
     ).fit(X, y)
     assert model.group_effects_["school"].shape == (12, 3)
     assert np.isfinite(model.effects_pareto_k_)

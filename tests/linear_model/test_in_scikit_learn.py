@@ -35,7 +35,10 @@ TINY = {"max_iter": 3, "n_draws": 64, "random_state": 0}
 @pytest.mark.slow
 def test_grid_search_reaches_into_strategies(model, data):
     estimator = model(
-        step_size=AdaptiveBacktracking(), family=Gaussian("low_rank"), max_iter=2
+        step_size=AdaptiveBacktracking(),
+        family=Gaussian("low_rank"),
+        prior_scale=1.0,
+        max_iter=2,
     )
     grid = {"step_size__decrease": [0.1, 0.9], "family__rank": [1, 2]}
     search = GridSearchCV(estimator, grid, cv=2, scoring="neg_log_loss").fit(*data)

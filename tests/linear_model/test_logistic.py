@@ -125,7 +125,7 @@ def test_the_posterior_is_reached_and_what_is_said_of_it_is_true(fit_and_grid):
 def test_every_family_gets_near(model, family, objective):
     options = {"family": family, "objective": objective, "tol": 0.0, "n_draws": 128}
     options |= {"prior_scale": 1.0}
-    fitted = model(**options, max_iter=8).fit(X, Y)
+    fitted = model(**options, max_iter=5).fit(X, Y)
     first = model(**options, max_iter=1).fit(X, Y).posterior_.mixture
     grid = Grid(fitted.posterior_, log_joint)
     single = Grid(MixturePosterior(first), log_joint)
