@@ -160,12 +160,6 @@ class CrossedEffects:
         self.codes, self.n_groups = factors[main].codes, factors[main].n_groups
         self.q, self.n_main = factors[main].n_effects, factors[main].size
         self.n_others = sum(factor.size for factor in factors) - self.n_main
-        if self.n_others > MOST_OTHERS:
-            raise ValueError(
-                f"groups must leave at most {MOST_OTHERS:,} effects outside the factor "
-                f"that has the most ({self.n_main:,}); got {self.n_others:,}. Drop a "
-                "factor or its slopes, or join rare levels of it."
-            )
         ends = np.cumsum([factor.n_effects for factor in factors])
         self.covariances = Covariances.of(factors)
         # Places of the factors' effects in the vector, and the scale of each effect.
@@ -183,14 +177,21 @@ class CrossedEffects:
             columns.append(factor.columns)
             start = stop
         self.scale_of, self._order = np.concatenate(scale_of), order
-        self._index(np.hstack(positions), np.hstack(columns))
-
-    def _index(self, positions, columns):
-        """Z, and matrices from weights of rows to the three tables of `gram`."""
-        q, m = self.q, self.n_others
+        positions, columns = np.hstack(positions), np.hstack(columns)
         self.Z = _by_row(positions, columns, len(self.scale_of)).T
         self._over_groups = GroupSums(self.codes, self.n_groups)
-        self.main, others = columns[:, :q], columns[:, q:]
+        self.main = columns[:, : self.q]
+        self._index(positions, columns, factors)
+
+    def _index(self, positions, columns, factors):
+        """Matrices from weights of rows to the three tables of `gram`."""
+        if self.n_others > MOST_OTHERS:
+            raise ValueError(
+                f"groups must leave at most {MOST_OTHERS:,} effects outside the factor "
+                f"that has the most ({self.n_main:,}); got {self.n_others:,}. Drop a "
+                "factor or its slopes, or join rare levels of it."
+            )
+        q, m, others = self.q, self.n_others, columns[:, self.q :]
         blocks = self.codes[:, None] * q**2 + np.arange(q**2)
         squares = self.main[:, :, None] * self.main[:, None]
         self.squares = _by_row(blocks, squares, self.n_groups * q**2)
@@ -297,6 +298,10 @@ class CrossedEffects:
         cross = csr_array(entries, shape=(self.n_main, self.n_others))
         cross = cross.toarray() if self.dense else cross
         return Gram(blocks, cross, others, self.cells)
+
+    def precision(self, weight, scaling):
+        """The precision matrix of standard normal effects, factorised."""
+        return Precision(self.gram(weight), scaling)
 
     def leverages(self, inverse, scaling):
         """Diagonal of Z S H^-1 S' Z', (n_rows,)."""

@@ -28,6 +28,7 @@ from skboost.approximation import effective_sample_size
 from skboost.hierarchy._conditional import Quadratic
 from skboost.hierarchy._crossed import CrossedEffects, Precision
 from skboost.hierarchy._marginal import LikelihoodMarginal
+from skboost.hierarchy._nested import NestedEffects, nested_order
 from skboost.hierarchy._quadrature import QuadratureMarginal
 from skboost.hierarchy._rows import FixedScales, coefficients_as_factor, main_factor
 
@@ -57,7 +58,7 @@ class LaplaceMarginal(LikelihoodMarginal):
             factors = (*rows.factors, coefficients_as_factor(rows.X))
             rows = replace(rows, X=rows.X[:, :0], factors=factors)
         super().__init__(rows, likelihood)
-        self.crossed = CrossedEffects(self.rows.factors)
+        self.crossed = effects_of(self.rows.factors)
         # What the method misses, where that was looked at.
         self.missed = None
 
@@ -77,12 +78,26 @@ class LaplaceMarginal(LikelihoodMarginal):
 
     def value_and_score(self, beta, levels, *further):
         value, score = super().value_and_score(beta, levels, *further)
-        if self.missed is not None:
-            table = np.column_stack([levels, *further])
-            more, slope = self.missed.value_and_slope(table)
-            value = value + more
-            score[:, beta.shape[1] :] += slope
-        return value, score
+        more, slope = self._missed(levels, further)
+        score[:, beta.shape[1] :] += slope
+        return value + more, score
+
+    @property
+    def lattice_dim(self):
+        """As of `LikelihoodMarginal`: nested effects take few operations."""
+        return 3 if isinstance(self.crossed, NestedEffects) else 2
+
+    def value(self, beta, levels, *further):
+        modes = self._modes(beta, levels, further)
+        value = np.array([mode.log_integral for mode in modes])
+        value = value + self._shared(*further)[0] + self.constant
+        return value + self._missed(levels, further)[0]
+
+    def _missed(self, levels, further):
+        """The trend in what is missed, and its slopes."""
+        if self.missed is None:
+            return 0.0, 0.0
+        return self.missed.value_and_slope(np.column_stack([levels, *further]))
 
     def _integrated(self, beta, levels, further):
         value = np.empty(len(beta))
@@ -90,7 +105,7 @@ class LaplaceMarginal(LikelihoodMarginal):
         score = np.empty((len(beta), width))
         among = self.fixed.among(levels)
         for s, mode in enumerate(self._modes(beta, levels, further)):
-            value[s] = mode.height - 0.5 * mode.precision.log_det
+            value[s] = mode.log_integral
             score[s] = self._score(mode, among[s])
         return value, score
 
@@ -127,9 +142,7 @@ class LaplaceMarginal(LikelihoodMarginal):
         if affordable and n_effective < few * log_weights.size:
             more = self._integrate_main(effects, normals, beta, levels, further)
             log_weights = log_others + more
-        if self.missed is not None:
-            table = np.column_stack([levels, *further])
-            log_weights = log_weights - self.missed.value_and_slope(table)[0]
+        log_weights = log_weights - self._missed(levels, further)[0]
         return self.crossed.by_factor(effects), log_weights
 
     def _integrate_main(self, effects, normals, beta, levels, further):
@@ -178,6 +191,9 @@ class LaplaceMarginal(LikelihoodMarginal):
                 trend = Quadratic(theta[:s], np.array(found))
             start = v if trend is None else trend(theta[[s]])[0]
             mode = self._mode(base, scaling, start, given)
+            if not np.isfinite(mode.log_integral):
+                # A quadratic may lead to where exponentials overflow.
+                mode = self._mode(base, scaling, np.zeros(len(v)), given)
             # Of several modes the one that is found must not depend on other draws.
             v = mode.v if given.log_concave else v
             if trend is None and given.log_concave and len(beta) > n_fitted:
@@ -191,7 +207,7 @@ class LaplaceMarginal(LikelihoodMarginal):
         eta = base + crossed.predicted(scaling.times(v))
         for _ in range(_MAX_STEPS):
             bend = weight * likelihood.climb_bend(eta[:, None], y)[:, 0]
-            precision = Precision(crossed.gram(bend), scaling)
+            precision = crossed.precision(bend, scaling)
             if np.abs(step).max() < tolerance:
                 break
             _, slope, _ = self._of_rows(eta, likelihood)
@@ -206,8 +222,8 @@ class LaplaceMarginal(LikelihoodMarginal):
             column = eta[:, None]
             kept = weight * likelihood.bend(column, y)[:, 0]
             bend = weight * likelihood.true_bend(column, y)[:, 0]
-            precision = Precision(crossed.gram(kept), scaling)
-            hessian = Precision(crossed.gram(bend), scaling)
+            precision = crossed.precision(kept, scaling)
+            hessian = crossed.precision(bend, scaling)
         value, slope, by_level = self._of_rows(eta, likelihood)
         height = value.sum() - 0.5 * v @ v
         slopes = slope, bend, by_level
@@ -261,6 +277,12 @@ class LaplaceMarginal(LikelihoodMarginal):
         return [part[..., 0] if len(part) else part for part in parts]
 
 
+def effects_of(factors):
+    """Where effects of factors are, and how their precision is factorised."""
+    order = nested_order(factors)
+    return NestedEffects(factors, order) if order else CrossedEffects(factors)
+
+
 class Trend:
     """A mean and slopes of noisy values at points (n, dim), which each is held beyond
     where points were.
@@ -305,3 +327,8 @@ class _Mode(NamedTuple):
     height: float
     precision: Precision
     hessian: Precision
+
+    @property
+    def log_integral(self):
+        """By Laplace's method."""
+        return self.height - 0.5 * self.precision.log_det

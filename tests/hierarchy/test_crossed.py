@@ -15,6 +15,7 @@ from skboost.hierarchy import (
     LaplaceMarginal,
     QuadratureMarginal,
 )
+from skboost.hierarchy._nested import NestedEffects
 from skboost.targets import Logistic, NegativeBinomial, Poisson
 
 from .conftest import (
@@ -177,14 +178,87 @@ def test_weights_of_draws_make_laplace_exact(likelihood, response):
 
 
 def test_too_many_effects_outside_the_largest_factor_are_refused():
-    n = 4002
+    n = 8004
     codes = np.arange(n)
-    factors = tuple(
-        Factor(codes // size, n // size, np.ones((n, 1))) for size in (1, 2)
+    factors = (
+        Factor(codes // 2, n // 2, np.ones((n, 1))),
+        Factor(codes % 2001, 2001, np.ones((n, 1))),
     )
     rows = GroupedRows(np.ones((n, 1)), np.zeros(n), np.ones(n), factors)
     with pytest.raises(ValueError, match=r"at most 2,000 effects .* got 2,001\. Drop"):
         LaplaceMarginal(rows, Logistic())
+
+
+def three_levels(response, single):
+    """Rows in classes in schools in towns, whose effects multiply columns, with an
+    empty class and a town more than there are; `single` classes are in the last place.
+    """
+    rng, n = np.random.default_rng(5), 60
+    classes = rng.integers(0, 14, n)
+    codes = classes % 2, classes % 4, classes
+    columns = np.ones((n, 1)), rng.normal(size=(n, 1)), np.ones((n, 1))
+    groups = 3, 4, 15
+    parts = zip(codes, groups, columns, strict=True)
+    factors = tuple(Factor(*part) for part in parts)
+    if single:
+        factors = *factors[:2], Factor(np.arange(n) % 60, 60, np.ones((n, 1)))
+    X = np.column_stack([rng.normal(size=n), np.ones(n)])
+    return GroupedRows(X, response(rng, n), np.ones(n), factors, 0.3 * X[:, 0])
+
+
+@pytest.mark.parametrize("scale", [None, np.array([0.7, 2.0])])
+@pytest.mark.parametrize("single", [False, True])
+@pytest.mark.parametrize(("likelihood", "response"), ALL_LIKELIHOODS)
+def test_elimination_level_by_level(likelihood, response, single, scale, monkeypatch):
+    """It is what a Schur complement says."""
+    rows, n = three_levels(response, single), 4
+    theta = points(rows, likelihood.n_further, n)
+    beta = theta[:, :2] if scale is None else np.empty((n, 0))
+    given = beta, theta[:, 2:5], *theta[:, 5:].T
+    nested = LaplaceMarginal(rows, likelihood, scale)
+    monkeypatch.setattr("skboost.hierarchy._laplace.nested_order", lambda factors: None)
+    crossed = LaplaceMarginal(rows, likelihood, scale)
+    assert isinstance(nested.crossed, NestedEffects)
+    assert not isinstance(crossed.crossed, NestedEffects)
+    found, expected = (one.value_and_score(*given) for one in (nested, crossed))
+    np.testing.assert_allclose(nested.value(*given), expected[0], rtol=1e-9)
+    if scale is not None:
+        found += nested.coefficients(*given[1:])
+        expected += crossed.coefficients(*given[1:])
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-8)
+    # What draws are made of, where rows have other curvatures.
+    weight = np.random.default_rng(6).random(len(nested.rows.y))
+    levels = nested.fixed.among(given[1][:1])
+    (scaling,) = nested.crossed.scalings(levels)
+    one, other = (part.crossed.precision(weight, scaling) for part in (nested, crossed))
+    for name in ("log_det", "log_det_main", "main_root"):
+        np.testing.assert_allclose(getattr(one, name), getattr(other, name))
+    unit = np.eye(len(scaling.size))
+    inverse = np.stack([other.solve(column) for column in unit])
+    np.testing.assert_allclose([one.solve(column) for column in unit], inverse)
+    spread = np.stack([one.spread(column) for column in unit], axis=1)
+    np.testing.assert_allclose(spread @ spread.T, inverse, atol=1e-12)
+    np.testing.assert_allclose(one.inverse.diagonal, np.diag(inverse))
+    np.testing.assert_allclose(
+        nested.crossed.leverages(one.inverse, scaling),
+        crossed.crossed.leverages(other.inverse, scaling),
+    )
+
+
+@pytest.mark.parametrize("order", [None, [2, 1, 0]])
+def test_modes_far_from_others_are_found(order, monkeypatch):
+    """A quadratic through modes of other draws leads to where exponentials overflow."""
+    monkeypatch.setattr("skboost.hierarchy._laplace.nested_order", lambda _: order)
+    rng, none = np.random.default_rng(0), np.empty((36, 0))
+    rows, scale = three_levels(counts, True), np.array([0.7, 2.0])
+    marginal = LaplaceMarginal(rows, Poisson(), scale)
+    levels = np.vstack(
+        [0.02 * rng.normal(size=(24, 3)), 2.0 * rng.normal(size=(12, 3))]
+    )
+    found = marginal.value(none, levels)
+    alone = [marginal.value(none[:1], one[None])[0] for one in levels]
+    np.testing.assert_allclose(found, alone, rtol=1e-6)
 
 
 @pytest.mark.parametrize("level", [-100.0, -20.0, 10.0, 40.0])
