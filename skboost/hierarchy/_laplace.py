@@ -59,8 +59,8 @@ class LaplaceMarginal(LikelihoodMarginal):
             rows = replace(rows, X=rows.X[:, :0], factors=factors)
         super().__init__(rows, likelihood)
         self.crossed = effects_of(self.rows.factors)
-        # What the method misses, where that was looked at.
-        self.missed = None
+        # What the method misses, where that was looked at; a quadratic through modes.
+        self.missed = self.trend = None
 
     def learn_missed(self, levels, *further):
         """Add to every value, from now on, what weights of draws at some levels say
@@ -182,13 +182,13 @@ class LaplaceMarginal(LikelihoodMarginal):
         """
         v, found = np.zeros(len(self.crossed.scale_of)), []
         theta = np.column_stack([beta, levels, *further])
-        n_fitted, trend = 2 * Quadratic.n_terms(theta.shape[1]), None
+        n_fitted, trend = 2 * Quadratic.n_terms(theta.shape[1]), self.trend
         scalings = self.crossed.scalings(self.fixed.among(levels))
         for s, (one, scaling) in enumerate(zip(beta, scalings, strict=True)):
             base = self._without_effects(one[None])[:, 0]
             given = self.likelihood.given(*(level[[s]] for level in further))
-            if s == n_fitted and given.log_concave:
-                trend = Quadratic(theta[:s], np.array(found))
+            if trend is None and s == n_fitted and given.log_concave:
+                self.trend = trend = Quadratic(theta[:s], np.array(found))
             start = v if trend is None else trend(theta[[s]])[0]
             mode = self._mode(base, scaling, start, given)
             if not np.isfinite(mode.log_integral):

@@ -22,8 +22,9 @@ from skboost.transforms import Constraints
 # Draws of the posterior that answers about groups are averages over, and how many
 # numbers they may hold: 64 MiB.
 N_DRAWS, _MOST_NUMBERS = 1024, 1 << 23
-# Share of the draws that weigh as much as all do above which no tail is looked for.
-_EQUAL = 0.99
+# Share of the draws that weigh as much as all do above which no tail is looked for: a
+# twentieth of a nat is between their densities, as where a run may end.
+_EQUAL = 0.9
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
