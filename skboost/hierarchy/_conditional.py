@@ -36,11 +36,13 @@ class Conditional(NamedTuple):
         """
         t = np.stack([normal, -normal])
         if self.skewness is not None:
+            square = t * t
+            cube = square * t
             t = (
                 t
-                + self.skewness * (t**2 - 1.0) / 6.0
-                + self.kurtosis * (t**3 - 3.0 * t) / 24.0
-                - self.skewness**2 * (2.0 * t**3 - 5.0 * t) / 36.0
+                + self.skewness * (square - 1.0) / 6.0
+                + self.kurtosis * (cube - 3.0 * t) / 24.0
+                - self.skewness**2 * (2.0 * cube - 5.0 * t) / 36.0
             )
         return self.mean + np.einsum("qr...,ar...->aq...", self.root, t)
 

@@ -257,8 +257,10 @@ def _moments(integral, outer):
     covariance = np.einsum("mqjs,mrjs,mjs->qrjs", away, away, integral.shares)
     root = cholesky(covariance)
     z = _solved(root, away)
-    third = np.einsum("mqjs,mjs->qjs", z**3, integral.shares)
-    fourth = np.einsum("mqjs,mjs->qjs", z**4, integral.shares) - 3.0
+    # Powers above two are a logarithm and an exponential of each number.
+    square = z * z
+    third = np.einsum("mqjs,mjs->qjs", square * z, integral.shares)
+    fourth = np.einsum("mqjs,mjs->qjs", square * square, integral.shares) - 3.0
     mean = np.einsum("qrs,rjs->qjs", outer, mean)
     root = np.einsum("qas,arjs->qrjs", outer, root)
     return Conditional(mean, root, third, fourth)
