@@ -327,7 +327,7 @@ def test_simulation_based_calibration(drawn):
     probability is uniform.
     """
     rng, ranks = np.random.default_rng(0), []
-    for seed in range(250):
+    for seed in range(120):
         model, data, truth = drawn(rng)
         fitted = model.set_params(random_state=seed).fit(*data).posterior_
         ranks.append([fitted.marginal(j).cdf(x) for j, x in enumerate(truth)])
