@@ -18,7 +18,7 @@ from skboost.strategies import StepSize
 
 from .conftest import normal_mixture
 
-N_STEPS = 5
+N_STEPS = 3
 
 
 # Two normals of different width that overlap.

@@ -212,7 +212,7 @@ def test_quadrature_of_groups_whose_responses_are_equal(n_rows, scale):
 @pytest.mark.parametrize("name", ["intercepts", "slopes"])
 @pytest.mark.parametrize(("likelihood", "response"), ALL_LIKELIHOODS)
 def test_gradients_of_quadrature_are_those_of_the_integral(likelihood, response, name):
-    rows = of(name, response, n=40, offset=False)
+    rows = of(name, response, n=24, offset=False)
     noise = likelihood.n_further
     marginal = QuadratureMarginal(rows, likelihood, n_nodes=13)
     assert_score_is_the_slope(marginal, points(rows, noise), rows, noise, 2e-5)

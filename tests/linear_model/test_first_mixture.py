@@ -150,7 +150,7 @@ def test_few_large_coefficients_are_found_under_a_horseshoe():
         {"prior_scale": 1.0},
         {"family": "gaussian-diag"},
         {"objective": "hellinger"},
-        {"y": np.arange(40) % 21},
+        pytest.param({"y": np.arange(40) % 21}, marks=pytest.mark.slow),
     ],
 )
 def test_principal_components_need_a_mixture_in_closed_form(settings):
