@@ -81,7 +81,7 @@ def test_gewekes_joint_distribution_test(covariance_type):
     rng, target = np.random.default_rng(0), _target(covariance_type)
     covariance, dim = target.model.clusters.covariance, target.model.dim
     expected = _numbers(target, _from_prior(target, 20_000, rng))
-    n_chains, n_steps = 12, 200
+    n_chains, n_steps = 12, 400
     averages = np.empty((n_chains, expected.shape[1]))
     for chain in range(n_chains):
         draws, values = _from_prior(target, 1, rng), []
