@@ -30,9 +30,10 @@ from skboost.families import (
 TAIL_DRAWS = 0.5
 # Degrees of freedom of the copies.
 _DF = 2.0
-# Pareto shape above which averages of weights are not reliable (Vehtari et al. 2024);
-# weights that hardly vary have any shape, but none of them carries so much of the sum.
-_RELIABLE, _MUCH = 0.7, 0.01
+# Pareto shapes above which weights have no variance, and averages of them are not
+# reliable (Vehtari et al. 2024). Weights that hardly vary have any shape, but none of
+# them carries so much of the sum.
+_NO_VARIANCE, _UNRELIABLE, _MUCH = 0.5, 0.7, 0.01
 # Nats that are none.
 _ROUNDING = 1e-9
 
@@ -50,8 +51,11 @@ class LogEvidence(NamedTuple):
 
     @property
     def reliable(self):
-        """Whether the standard error says how far off the value may be."""
-        return self.khat <= _RELIABLE or self.heaviest <= _MUCH
+        """Whether the value is near where no mass is beyond the draws."""
+        return self._is_within(_UNRELIABLE)
+
+    def _is_within(self, khat):
+        return self.khat <= khat or self.heaviest <= _MUCH
 
     def beyond(self, seen):
         """How much larger it is than what draws of the mixture alone say, nats."""
@@ -60,8 +64,8 @@ class LogEvidence(NamedTuple):
 
     @property
     def known_se(self):
-        """The standard error; inf where it cannot be trusted."""
-        return self.se if self.reliable else np.inf
+        """The standard error; inf where the weights have no variance."""
+        return self.se if self._is_within(_NO_VARIANCE) else np.inf
 
 
 def has_tails(mixture):

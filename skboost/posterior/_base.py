@@ -279,8 +279,8 @@ class BasePosterior(MixtureBacked):
         Warns
         -----
         ImportanceWarning
-            If k-hat is above 0.7 and a draw carries more than 1 % of all weight: the
-            standard error of ``log_evidence`` is then infinite.
+            If k-hat is above 0.7 and a draw carries more than 1 % of all weight. From
+            0.5 on the standard error of ``log_evidence`` is infinite in that case.
         """
         level = check_level(level)
         n, rng = check_size("n", n), as_generator(random_state)

@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 from scipy.integrate import quad
 
+from skboost.approximation import LogEvidence
 from skboost.posterior import ImportanceWarning, MixturePosterior, evaluate_log_joint
 
 N_SE = 4
@@ -94,6 +95,15 @@ def test_an_error_that_nobody_knows_is_infinite(single):
     with pytest.warns(ImportanceWarning, match="Pareto shape"):
         evidence = single(0.0, 0.001).evidence(log_joint, random_state=0)
     assert evidence.log_evidence_se == evidence.interval[1] == np.inf
+
+
+def test_weights_without_a_variance_have_no_error():
+    """Of forty short fits of a funnel nine had one, and were further off than that."""
+    few, many = (LogEvidence(0.0, 0.1, 0.6, share) for share in (0.02, 0.005))
+    assert few.reliable and few.known_se == np.inf
+    assert many.reliable and many.known_se == 0.1
+    assert LogEvidence(0.0, 0.1, 0.45, 0.02).known_se == 0.1
+    assert not LogEvidence(0.0, 0.1, 0.8, 0.02).reliable
 
 
 def test_a_target_that_vanishes_has_no_elbo(wide):
