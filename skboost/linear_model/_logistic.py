@@ -188,8 +188,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         Why the run ended.
     history_ : list of dict
         One record per iteration: ``kind`` of step ("first", "frank-wolfe", "away",
-        "pairwise", "split", "widths" or "rejected"), gamma, curvature, number of
-        components, estimates, seconds.
+        "pairwise", "split", "widths", "rejected"), gamma, curvature, components, ELBO.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Where `X` has names of features.

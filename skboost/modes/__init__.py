@@ -2,16 +2,11 @@
 
 from skboost.modes._climb import climb_all, find_mode
 from skboost.modes._curvature import (
+    MAX_HESSIAN_DIM,
     add_columns,
     diagonal_curvature,
     inverse_curvature,
     wide_directions,
 )
 from skboost.modes._missed import missed_modes, weighed
-from skboost.modes._modes import (
-    MAX_HESSIAN_DIM,
-    Box,
-    Modes,
-    ModeSearch,
-    add_ends,
-)
+from skboost.modes._modes import Box, Modes, ModeSearch, add_ends

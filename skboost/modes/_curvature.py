@@ -1,5 +1,5 @@
-"""Curvature of a log density from differences of its score, and the columns of a
-low-rank Gaussian that it asks for.
+"""Curvature of a log density from differences of its score, the columns of a low-rank
+Gaussian that it asks for, and Laplace approximations.
 """
 
 import numpy as np
@@ -12,6 +12,13 @@ from skboost.families import Component, DiagonalGaussian, LowRankGaussian
 _STEP, _SMALL = 1e-4, 1e-2
 # Products of curvatures beyond it leave the range of floating point.
 _LARGEST = 1e100
+# Nats that a density has to fall at one standard deviation of a mode.
+_FLAT = 1e-6
+# Scales below that share of the largest are rounding, and have no Cholesky factor.
+_NARROWEST = 1e-6
+# Above this dimension there is no Hessian: scales are not tried out, and the ends of
+# climbs cannot be told apart.
+MAX_HESSIAN_DIM = 200
 
 
 def diagonal_curvature(target, x, rng):
@@ -148,3 +155,40 @@ def with_factor(target, family, mean, variances):
     diagonal, rng = DiagonalGaussian(), np.random.default_rng(0)
     start = Component(diagonal, diagonal.from_moments(mean, variances))
     return add_columns(target, start, family.rank, 0.0, rng)[1].params
+
+
+def laplace_approximation(target, family, mode):
+    """Member of the family with the curvature at a mode, and whether it is one.
+
+    Its scales are shrunk where the density falls faster than they say, as at the
+    mode of ``-x^4``, whose curvature is zero. On a plateau it does not fall at all.
+    """
+    covariance = inverse_curvature(target, mode, family)
+    if len(mode) > MAX_HESSIAN_DIM:
+        return _of_variances(target, family, mode, covariance), True
+    one_each = covariance.ndim == 1
+    variances, axes = (covariance, np.eye(len(mode))) if one_each else eigh(covariance)
+    std = np.sqrt(np.maximum(variances, _NARROWEST**2 * variances.max()))
+    top = target.log_density(mode[None])[0]
+    for _ in range(12):
+        steps = (axes * std).T
+        around = target.log_density(np.concatenate([mode + steps, mode - steps]))
+        drop = top - around.reshape(2, -1).min(axis=0)
+        # A Laplace approximation loses half a nat at one standard deviation; where the
+        # density loses more than that many, curvature at the mode says too little.
+        steep = drop > 2.0
+        if not steep.any():
+            break
+        std[steep] *= 0.25
+    std = np.maximum(std, _NARROWEST * std.max())
+    confirmed = bool((drop > _FLAT).all())
+    if one_each:
+        return _of_variances(target, family, mode, std**2), confirmed
+    shrunk = (axes * std**2) @ axes.T
+    return family.from_moments(mode, 0.5 * (shrunk + shrunk.T)), confirmed
+
+
+def _of_variances(target, family, mode, variances):
+    if family.low_rank:
+        return with_factor(target, family, mode, variances)
+    return family.from_moments(mode, variances)

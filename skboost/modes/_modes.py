@@ -4,7 +4,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.linalg import eigh
 
 from skboost._budget import BudgetSpent
 from skboost._random import MODES, generator
@@ -12,15 +11,11 @@ from skboost._settings import Settings
 from skboost._solver import climb
 from skboost.families import Component
 from skboost.modes._climb import climb_all
-from skboost.modes._curvature import inverse_curvature, with_factor
+from skboost.modes._curvature import MAX_HESSIAN_DIM, laplace_approximation
 
 # Two ends are one mode within that many standard deviations of its Laplace
 # approximation, or where the density dips by less than that many nats between them.
 _SAME, _DIP = 0.25, 0.02
-# Nats that a density has to fall at one standard deviation of a mode.
-_FLAT = 1e-6
-# Scales below that share of the largest are rounding, and have no Cholesky factor.
-_NARROWEST = 1e-6
 # Nats that a Newton step from the end of a climb may gain at most: climbs that end at a
 # mode leave a hundredth of it.
 _RESTLESS = 1e-3
@@ -33,9 +28,6 @@ _MOST_AT_ONCE = 64
 # Draws of which each climb begins at one, also where several modes are known; and modes
 # that a draw is held against.
 _DRAWN_EACH, _DRAWN_IF_SEVERAL, _NEAREST = 16, 512, 3
-# Above this dimension there is no Hessian: scales are not tried out, and the ends of
-# climbs cannot be told apart.
-MAX_HESSIAN_DIM = 200
 
 
 @dataclass(frozen=True)
@@ -240,43 +232,6 @@ def _distance(component, points):
     """Of points from a component, in its standard deviations, (n,)."""
     z = component.whitening().whiten(points - component.location())
     return np.sqrt((z**2).sum(axis=1))
-
-
-def laplace_approximation(target, family, mode):
-    """Member of the family with the curvature at a mode, and whether it is one.
-
-    Its scales are shrunk where the density falls faster than they say, as at the
-    mode of ``-x^4``, whose curvature is zero. On a plateau it does not fall at all.
-    """
-    covariance = inverse_curvature(target, mode, family)
-    if len(mode) > MAX_HESSIAN_DIM:
-        return _of_variances(target, family, mode, covariance), True
-    one_each = covariance.ndim == 1
-    variances, axes = (covariance, np.eye(len(mode))) if one_each else eigh(covariance)
-    std = np.sqrt(np.maximum(variances, _NARROWEST**2 * variances.max()))
-    top = target.log_density(mode[None])[0]
-    for _ in range(12):
-        steps = (axes * std).T
-        around = target.log_density(np.concatenate([mode + steps, mode - steps]))
-        drop = top - around.reshape(2, -1).min(axis=0)
-        # A Laplace approximation loses half a nat at one standard deviation; where the
-        # density loses more than that many, curvature at the mode says too little.
-        steep = drop > 2.0
-        if not steep.any():
-            break
-        std[steep] *= 0.25
-    std = np.maximum(std, _NARROWEST * std.max())
-    confirmed = bool((drop > _FLAT).all())
-    if one_each:
-        return _of_variances(target, family, mode, std**2), confirmed
-    shrunk = (axes * std**2) @ axes.T
-    return family.from_moments(mode, 0.5 * (shrunk + shrunk.T)), confirmed
-
-
-def _of_variances(target, family, mode, variances):
-    if family.low_rank:
-        return with_factor(target, family, mode, variances)
-    return family.from_moments(mode, variances)
 
 
 # --- looking for them, from the starts and far around a mixture
