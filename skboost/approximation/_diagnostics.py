@@ -20,6 +20,10 @@ from skboost.approximation._pooled_draws import expectations
 from skboost.approximation._psis import log_mean_weight, psis
 from skboost.families import Component
 
+# Nats beyond which one draw says no more of where a mixture is wrong: single ones would
+# decide.
+_FAR_OFF = 3.0
+
 
 class Estimate(NamedTuple):
     """A Monte Carlo estimate in nats and its standard error."""
@@ -105,6 +109,19 @@ class FreshDraws:
         share = np.exp(table + log_weights(weights) - log_q[:, None])
         own = np.where(share > 0, share * table, 0.0).sum(axis=1)
         return log_q, log_q - own
+
+    def remaining_parts(self):
+        """Nats of what remains that each component carries, up to a common factor.
+
+        Draws far off count as if they were not so far. With exact expectations no draw
+        says it, and weights stand in.
+        """
+        if self.log_joint is None:
+            return self.mixture.weights
+        centre = inside_mean(self.log_ratio, self.row_weights).value
+        excess = np.clip(self.log_ratio - centre, -_FAR_OFF, _FAR_OFF)
+        parts = self.row_weights * (np.exp(excess) - 1.0 - excess)
+        return np.bincount(self.source, parts, self.mixture.n_components)
 
     def remaining_kl(self, target, n, rng, precision=0.0):
         """What importance sampling sees beyond the ELBO; see `remaining_kl`.

@@ -229,7 +229,7 @@ class Boosting:
         return self._judged(target, state, component, gap, move, iterate, settings)
 
     def split(self, target, state, settings):
-        """The heaviest component in two halves, and all components moved together."""
+        """The worst component in two halves, and all components moved together."""
         halves = self.combination.split(target, state, settings)
         component = halves.mixture.components[-1]
         gap = self.combination.gap(target, state, component, settings)

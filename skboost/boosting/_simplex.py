@@ -135,7 +135,7 @@ class SimplexCombination(Combination):
         return self._refined(target, iterate.mixture, state.iteration, settings)
 
     def split(self, target, state, settings):
-        """The heaviest component split in two, or the two heaviest, and all refined.
+        """The component with most of what remains in halves, or two, and all refined.
 
         From weight zero a component has a slope to climb only where it gains on its
         own; two halves that move together gain where none alone does.
@@ -148,7 +148,9 @@ class SimplexCombination(Combination):
         much_remains = each > _MUCH_EACH * settings.tol and not settings.exact
         n_split = 2 if much_remains else 1
         halves = state.mixture
-        for k in np.argsort(-halves.weights, kind="stable")[:n_split]:
+        # The heaviest ones may fit well already: split by weight, centred eight schools
+        # kept .020 nats in place of .012, for half as many evaluations again.
+        for k in np.argsort(-state.fresh.remaining_parts(), kind="stable")[:n_split]:
             halves = split_component(target, halves, k, rng)
         return self._refined(target, halves, state.iteration, settings)
 

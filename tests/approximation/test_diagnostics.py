@@ -15,7 +15,7 @@ from skboost.approximation import (
     hellinger_gain,
     squared_hellinger,
 )
-from skboost.families import FullGaussian, Laplace
+from skboost.families import Component, FullGaussian, Laplace
 from skboost.targets import GLMTarget, Logistic, Table, Target
 
 N = 2048
@@ -427,3 +427,35 @@ def test_standard_errors_are_those_of_repetition():
         # errors. The evidence and the ELBO share draws: the error does not subtract it.
         assert said > 0.8 * spread, name
         assert said < 1.2 * spread or name.startswith("remaining"), name
+
+
+class TestRemainingParts:
+    """Which component is wrong, whatever its weight."""
+
+    def fresh(self, target, widths):
+        family = FullGaussian()
+        components = tuple(
+            Component(family, family.from_moments([mean], [width**2]))
+            for mean, width in zip((-10.0, 10.0), widths, strict=True)
+        )
+        mixture = Mixture(components, np.array([0.7, 0.3]))
+        rng = np.random.default_rng(0)
+        return FreshDraws.of(target, mixture, N, rng, False)
+
+    @pytest.mark.parametrize("wrong", [0, 1])
+    def test_a_component_of_the_wrong_width_carries_most(self, wrong):
+        class Two(Target):
+            dim = 1
+
+            def log_density(self, theta, strict=False):
+                parts = [Normal(m, 1.0).log_density(theta) for m in (-10.0, 10.0)]
+                return np.logaddexp(parts[0] + np.log(0.7), parts[1] + np.log(0.3))
+
+        widths = np.where(np.arange(2) == wrong, 1.5, 1.0)
+        parts = self.fresh(Two(), widths).remaining_parts()
+        assert parts[wrong] > 5.0 * parts[1 - wrong] > 0.0
+
+    def test_zero_density_counts_as_a_draw_far_off(self):
+        parts = self.fresh(HalfNormal(), (1.0, 1.0)).remaining_parts()
+        # Every draw of the first is outside: 3 nats below the mean, by no more.
+        assert_allclose(parts[0], 0.7 * (np.exp(-3.0) + 2.0), rtol=1e-3)
