@@ -17,8 +17,8 @@ from skboost.modes._curvature import MAX_HESSIAN_DIM, laplace_approximation
 # approximation, or where the density dips by less than that many nats between them.
 _SAME, _DIP = 0.25, 0.02
 # Nats that a Newton step from the end of a climb may gain at most: climbs that end at a
-# mode leave a hundredth of it.
-_RESTLESS = 1e-3
+# mode leave a hundredth of it. Others go on, so many times: a bowl needs one or two.
+_RESTLESS, _MOST_CLIMBS = 1e-3, 3
 # Share of the heaviest mode's mass below which another does not matter.
 _LIGHTEST = 1e-5
 # Climbs of a search, at least, where several modes are known.
@@ -158,15 +158,21 @@ class _ModeAssignment:
         if k is None:
             component, mass = self._laplace(point, height)
             lightest = max(self.mass, default=-np.inf) + np.log(_LIGHTEST)
-            further, top = point, height
-            if mass > lightest:
+            for _ in range(_MOST_CLIMBS):
+                if not mass > lightest:
+                    break
                 further, top = self._climbed_on(component, point)
-            if top > height + _RESTLESS:
-                k = self._known(further)
-                component, mass = self._laplace(further, top)
+                if not top > height + _RESTLESS:
+                    # At rest, or at a kink.
+                    break
+                point, height = further, top
+                k = self._known(point)
+                if k is not None:
+                    break
+                component, mass = self._laplace(point, height)
+            else:
                 # A ridge that still rises has its mode elsewhere.
-                if not self._promised(component, further)[0] < _RESTLESS:
-                    mass = -np.inf
+                mass = -np.inf
         if k is None:
             k = len(self.components)
             self.components.append(component)
@@ -208,7 +214,7 @@ class _ModeAssignment:
         z, top = climb(
             lambda z: self._promised(component, point, z)[1:],
             np.zeros(len(point)),
-            {"maxiter": 200, "gtol": np.sqrt(_RESTLESS)},
+            {"maxiter": 200, "gtol": np.sqrt(_RESTLESS / len(point))},
             natural=True,
             budget=self.target.ledger.budget,
         )

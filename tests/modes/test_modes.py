@@ -49,6 +49,8 @@ from skboost.targets import (
 
 CORNERS = np.array([[-7.0, -6.0], [6.0, -7.0], [-5.0, 7.0], [7.0, 6.0]])
 SHARES = np.array([0.1, 0.2, 0.3, 0.4])
+# Of coordinates whose scales differ.
+WIDE = np.exp(np.linspace(-3.0, 1.0, 28))
 
 
 def normals(means, weights, std=1.0):
@@ -277,6 +279,23 @@ class TestToldApart:
         assert modes.counts == (4,) and not modes.several
         _, score = target.value_and_score(modes.components[0].location()[None])
         assert np.abs(score).max() < 0.1
+
+    @pytest.mark.parametrize(
+        "log_density",
+        [
+            lambda t: -16.0 * anp.log1p(anp.sum((t / WIDE) ** 2, axis=1) / 4.0),
+            lambda t: -anp.sum(anp.abs(t / WIDE), axis=1),
+        ],
+        ids=["heavy tails", "kinks"],
+    )
+    def test_climbs_that_stop_short_of_a_mode_have_found_it(self, log_density):
+        target = CallableTarget(log_density, 28)
+        points = np.random.default_rng(0).normal(scale=0.2, size=(4, 28)) * WIDE
+        ends = Ends(points, target.log_density(points), np.ones(4, dtype=bool))
+        modes = add_ends(target, FullGaussian(), Modes(), ends)
+        assert modes.matter.any() and np.isfinite(modes.mass[0])
+        top = target.log_density(modes.components[0].location()[None])[0]
+        assert top > ends.heights.max()
 
     @pytest.mark.parametrize("steepness", [1.0, 2.75])
     def test_a_flat_top_gets_a_scale_of_its_own(self, steepness):
