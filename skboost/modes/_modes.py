@@ -143,7 +143,6 @@ class _ModeAssignment:
         self.components, self.mass = list(known.components), list(known.mass)
         self.owner = np.full(len(ends.points), -1)
         self.open = ends.settled & np.isfinite(ends.heights)
-        self.distance = np.full((len(ends.points), 0), np.inf)
         for k in range(len(self.components)):
             self._claim(k)
         # The highest first, so that a budget that ends leaves out the others.
@@ -222,7 +221,6 @@ class _ModeAssignment:
 
     def _claim(self, k):
         distance = _distance(self.components[k], self.ends.points)
-        self.distance = np.column_stack([self.distance, distance])
         near = self.open & (distance < _SAME)
         self.owner[near], self.open[near] = k, False
 
