@@ -117,6 +117,13 @@ def test_weights_of_scales_are_held():
     assert all(type(value) is float for value in few.gain_path_.tolist())
 
 
+def test_boosting_ends_before_every_scale_is_tried_where_little_remains():
+    first = of_cancer(max_iter=1, tol=0.0)
+    more = of_cancer(max_iter=12, tol=1.0)
+    assert "Converged" in more.message_
+    assert 1 < more.n_iter_ < first.posterior_.n_components
+
+
 def test_many_correlated_columns_are_weighed_along_their_components():
     gains = []
     for seed in range(2):
