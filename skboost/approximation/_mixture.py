@@ -157,6 +157,11 @@ class Mixture:
         return self
 
     @property
+    def exact(self):
+        """The mixture whose draws have exactly its density, as ratios need them."""
+        return self
+
+    @property
     def parts(self):
         """The densities of which it is the mixture, one for each component."""
         return self.components

@@ -56,7 +56,7 @@ class SmoothCoefficients:
     @classmethod
     def of(cls, mixture, target):
         """Those of a target, fitted where a mixture over its scales has draws."""
-        z = mixture.sample(cls.n_points(target.dim), generator(0))
+        z = mixture.exact.sample(cls.n_points(target.dim), generator(0))
         return cls(z, *target.coefficients(z))
 
     def coefficients(self, z):

@@ -34,9 +34,9 @@ from skboost.orbits._scores import ScoreMaps
 _FARTHEST = float(np.finfo(np.float16).max)
 # Draws whose images are held at once, times images.
 _AT_ONCE = 1 << 16
-# Evaluations that draws of one component may take: moments on the scale of a user are
-# averages over tens of thousands of draws, each with images by the dozen.
-_MOST_EVALUATED = 1 << 14
+# How much of a draw is that of the known one which it is made of: the rest is new, so
+# that no draw comes twice.
+_KEPT = 0.99
 
 
 class KnownOrbits(NamedTuple):
@@ -64,6 +64,8 @@ class OrbitMixture(Mixture):
     # With None there are draws, made of known ones, moments and marginals, but no
     # density.
     target: object = None
+    # Whether draws are new ones; `exact` says when.
+    anew: bool = False
 
     orbiting = True
 
@@ -104,6 +106,12 @@ class OrbitMixture(Mixture):
         """The same with a target."""
         return replace(self, target=target)
 
+    @property
+    def exact(self):
+        """The same with draws whose density is exactly `log_density`: each takes one
+        evaluation of the target at every image."""
+        return replace(self, anew=True)
+
     def log_density(self, theta):
         """``ln q~(theta)``, (n,), nats, for one evaluation of the
         target at every image under every component."""
@@ -138,34 +146,27 @@ class OrbitMixture(Mixture):
                 drawn.append(self.drawn_of(k, int(count), rng))
         return np.concatenate(drawn)
 
-    def drawn_of(self, k, n, rng, most=np.inf):
-        """New draws of a component, each moved to one image of its orbit.
+    def drawn_of(self, k, n, rng):
+        """Draws of a component, each moved to one image of its orbit.
 
-        Where that takes more than `most` evaluations, close to known draws.
+        But for those of `exact` they are close to known ones, for which no target is
+        asked: they are the same in a copy that has none.
         """
         lattice, known = self.lattices[k], self.orbits[k]
         z = lattice.whiten(lattice.component.sample(n, rng))
         order, level = known.shares.shape[1], rng.random((n, 1))
-        if self.target is None or n * order > most:
-            return self._drawn_near(lattice, known, z, level, rng)
-        parts = self.target, self.base, lattice, z, 0, order
         drawn = np.empty_like(z)
-        for rows, images, f in orbits_at(*parts):
-            drawn[rows] = _chosen(images, shares_of(f), level[rows])
-        return drawn
-
-    def _drawn_near(self, lattice, known, z, level, rng):
-        """The same without a target, close to known draws."""
-        index = rng.integers(len(known.shares), size=len(z))
-        order, near = known.shares.shape[1], np.empty_like(z)
-        for rows in row_blocks(len(z), order * self.dim):
+        if self.anew:
+            parts = self.target, self.base, lattice, z, 0, order
+            for rows, images, f in orbits_at(*parts):
+                drawn[rows] = _chosen(images, shares_of(f), level[rows])
+            return drawn
+        index = rng.integers(len(known.shares), size=n)
+        for rows in row_blocks(n, order * self.dim):
             known_z = known.whitened[index[rows]].astype(float)
             images = lattice.images(known_z, 0, order)
-            near[rows] = _chosen(images, known.shares[index[rows]], level[rows])
-        # How much of a draw is that of the known one which it is made of: the rest is
-        # new, so that no draw comes twice.
-        kept = 0.99
-        return lattice.place(kept * near + np.sqrt(1.0 - kept**2) * z)
+            drawn[rows] = _chosen(images, known.shares[index[rows]], level[rows])
+        return lattice.place(_KEPT * drawn + np.sqrt(1.0 - _KEPT**2) * z)
 
     def _images(self, k, n=None):
         """Whitened images of known draws of a component, (m, dim), and what reweighting
@@ -294,8 +295,8 @@ class OrbitPart:
         return self.component.log_density(theta) + self.mixture.change(self.k, theta)
 
     def sample(self, n, rng):
-        """New draws, (n, dim)."""
-        return self.mixture.drawn_of(self.k, n, rng, _MOST_EVALUATED)
+        """Draws, (n, dim)."""
+        return self.mixture.drawn_of(self.k, n, rng)
 
     def mean(self):
         """Mean, (dim,)."""

@@ -93,7 +93,7 @@ class MixtureBacked:
 
     def _draw(self, n, rng):
         """Draws and their log densities."""
-        return self._placed(self._mixture.sample(n, rng), self._mixture)
+        return self._placed(self._mixture.exact.sample(n, rng), self._mixture)
 
     def _placed(self, z, *mixtures):
         """Draws of mixtures as users meet them, and log densities under each."""

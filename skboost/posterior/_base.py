@@ -161,7 +161,7 @@ class BasePosterior(MixtureBacked):
         # Neither constraints nor warps change a distance where both have the same.
         (own, constraints), (its, others) = unwarped(self), unwarped(other)
         if other.constraints == self.constraints:
-            own, its = self._mixture, other._mixture
+            own, its = self._mixture.exact, other._mixture.exact
         elif others != constraints:
             raise ValueError(
                 "other must have the same constraints; got "
@@ -287,7 +287,7 @@ class BasePosterior(MixtureBacked):
         known = self.with_log_joint(log_joint)
         own, tails = known._mixture, heavy_tailed(self.mixture)
         n_tails = max(int(TAIL_DRAWS * n), 2)
-        z = np.concatenate([own.sample(n, rng), tails.sample(n_tails, rng)])
+        z = np.concatenate([own.exact.sample(n, rng), tails.sample(n_tails, rng)])
         theta, log_q, log_tails = known._placed(z, own, tails)
         values = evaluate_log_joint(log_joint, theta)
         rows = np.full(n, 1.0 / n), np.full(n_tails, 1.0 / n_tails)

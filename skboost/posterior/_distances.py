@@ -209,7 +209,7 @@ class BeyondWarp:
 def unwarped(posterior):
     """A posterior's density of unconstrained coordinates, and its constraints without a
     warp; None where nothing is constrained."""
-    mixture, constraints = posterior._mixture, posterior.constraints
+    mixture, constraints = posterior._mixture.exact, posterior.constraints
     if constraints is None or constraints.warp is None:
         return mixture, constraints
     base = constraints.base
