@@ -199,11 +199,13 @@ def _highest(y, mean, std, level, shape):
 def _reach(log_terms, top, floor, step, std):
     """How far from `top` a log-concave function stays above `floor`, arrays (n,)."""
     reach = 8.0 * np.abs(step)
-    while True:
+    # Three hundred steps grow by a factor of 1e43.
+    for _ in range(300):
         open_ = (log_terms(top + np.sign(step) * reach) > floor) & (reach < 8.5 * std)
         if not open_.any():
-            return np.minimum(reach, 8.5 * std)
+            break
         reach = np.where(open_, 1.4 * reach, reach)
+    return np.minimum(reach, 8.5 * std)
 
 
 def _summed(log_terms, width, std):

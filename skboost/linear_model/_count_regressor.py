@@ -154,7 +154,8 @@ class BayesianCountRegressor(RegressorMixin):
         float
             ``1 - D(y, prediction) / D(y, constant rate)``, at most 1, with the Poisson
             deviance D for either likelihood; without offsets that of
-            ``sklearn.linear_model.PoissonRegressor``.
+            ``sklearn.linear_model.PoissonRegressor``. Where a constant rate leaves no
+            deviance, 1 for a perfect prediction and else 0.
         """
         X, y, offset = self._with_counts(X, y, offset, exposure)
         weight = check_sample_weight(sample_weight, X, dtype=np.float64)
@@ -254,7 +255,11 @@ def explained_deviance(y, mean, weight, offset):
     # The constant rate does not depend on the unit of the exposures.
     size = np.ones_like(y) if offset is None else np.exp(offset - offset.max())
     constant = size * (weight @ y) / (weight @ size)
-    return float(1.0 - _deviance(y, mean, weight) / _deviance(y, constant, weight))
+    left, all_of_it = _deviance(y, mean, weight), _deviance(y, constant, weight)
+    if all_of_it <= 0.0:
+        # As scikit-learn's r2_score of responses that are all the same.
+        return float(left <= 0.0)
+    return float(1.0 - left / all_of_it)
 
 
 def _deviance(y, mean, weight):

@@ -105,7 +105,8 @@ def summary_of(rows):
 def column_moments(rows):
     """Weighted means of the columns and their standard deviations, never zero.
 
-    A constant column has its absolute value as deviation, one of zeros 1.
+    A constant column has its absolute value as deviation, one of zeros, or of what is
+    as good as zero, 1.
     """
     summary = summary_of(rows)
     return summary.mean, _deviation(summary.mean, summary.variance, _CONSTANT)
@@ -194,4 +195,5 @@ def _deviation(mean, variance, rounding):
     """A column whose deviation is at most so much of its mean is constant."""
     std, size = np.sqrt(np.maximum(variance, 0.0)), np.abs(mean)
     std = np.where(std <= rounding * size, size, std)
-    return np.where(std == 0.0, 1.0, std)
+    # Squares of smaller ones than that leave the range of floating point.
+    return np.where(std < 1e-150, 1.0, std)

@@ -137,7 +137,8 @@ class MixedPredictive(ClusterPredictive):
 def _labels(posterior, draws, rng):
     """A cluster for each draw; draws of clusters beyond the last are replaced."""
     labels, n_clusters = _clusters(draws, rng), posterior.model.n_components
-    while "leftover" in draws:
+    # What a thousand rounds leave outside has all but no chance to be inside.
+    for _ in range(1000 if "leftover" in draws else 0):
         outside = np.flatnonzero(labels == n_clusters)
         if not outside.size:
             break

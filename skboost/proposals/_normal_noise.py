@@ -212,7 +212,8 @@ def _noise_levels(target, sums, width):
     if not isinstance(target, NoisyGLMTarget):
         return np.log([target.likelihood.scale]), np.zeros(1)
     prior, noise = target.scale_prior, target.prior.noise_scale
-    start = 0.5 * np.log(sums.square / sums.weight or 1.0)
+    # The prior keeps the noise scale from zero where all responses are the same.
+    start = np.log(max(np.sqrt(sums.square / sums.weight), noise.scale))
     low, high = start + _LOWEST, start + _HIGHEST
     for _ in range(_ROUNDS):
         levels, step = np.linspace(low, high, _N_NOISE, retstep=True)

@@ -1,5 +1,6 @@
 """First mixtures of logistic regressions, by expectation propagation in closed form."""
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import compress
 
@@ -153,14 +154,17 @@ def _components(family, gaussians):
 
 def _proper(covariance):
     """A covariance that has a root: rounding takes it from columns all but constant."""
-    added, width = 0.0, np.diag(np.diag(covariance))
-    while True:
-        try:
+    width = np.diag(np.diag(covariance))
+    for added in (0.0, *np.geomspace(1e-15, 1.0, 26)):
+        with suppress(np.linalg.LinAlgError):
             np.linalg.cholesky(covariance + added * width)
-        except np.linalg.LinAlgError:
-            added = max(1e-15, 4.0 * added)
-        else:
             return covariance + added * width
+    raise ValueError(
+        "X must have columns of sizes that one matrix can hold; this one's covariance "
+        f"of the coefficients has variances from {np.diag(covariance).min():.3g} to "
+        f"{np.diag(covariance).max():.3g}, and rounding leaves it no root. Standardise "
+        "the columns, or take a smaller prior_scale or a temperature nearer to 1."
+    )
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,74 @@
+"""Responses and columns that say nothing: answers stay near what was seen."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from skboost import (
+    BoostedBayesianLinearRegression,
+    BoostedBayesianLogisticRegression,
+    BoostedBayesianPoissonRegression,
+    BoostedHierarchicalLinearRegression,
+    OnlineBayesianLinearRegression,
+)
+
+N_ROWS = 60
+ROUNDING = 1e-13 * np.random.default_rng(1).standard_normal(N_ROWS)
+RESPONSES = {
+    **{str(c): np.full(N_ROWS, c) for c in (0.0, 0.1, -0.7, 1e6 + 0.1, 1e-300)},
+    "rounding": 37.2 * (1.0 + ROUNDING),
+}
+OF_NUMBERS = {
+    "learned scale": lambda: BoostedBayesianLinearRegression(),
+    "known scale": lambda: BoostedBayesianLinearRegression(prior_scale=1.0),
+    "online": lambda: OnlineBayesianLinearRegression(),
+    "groups": lambda: BoostedHierarchicalLinearRegression(groups=[3]),
+}
+
+
+def rows(copied=False):
+    X = np.random.default_rng(0).standard_normal((N_ROWS, 4))
+    X[:, 3] = X[:, 0] if copied else np.repeat(np.arange(6), 10)
+    return X
+
+
+@pytest.fixture(autouse=True)
+def no_raw_warning():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        yield
+
+
+@pytest.mark.parametrize("name", OF_NUMBERS)
+def test_a_constant_response(name):
+    """Also one that binary fractions cannot write, and one with rounding as noise."""
+    X = rows()
+    for y in RESPONSES.values():
+        mean, std = OF_NUMBERS[name]().fit(X, y).predict(X, return_std=True)
+        size = 0.1 + np.abs(y).max()
+        assert np.abs(mean - y).max() < 1e-3 * size
+        assert 0.0 < std.min() <= std.max() < 0.1 * size
+
+
+@pytest.mark.parametrize("count", [0, 3])
+def test_equal_counts_have_a_score(count):
+    X, y = rows(), np.full(N_ROWS, float(count))
+    model = BoostedBayesianPoissonRegression(random_state=0).fit(X, y)
+    # As scikit-learn's r2_score of equal responses.
+    assert model.score(X, y) == 0.0
+
+
+def test_a_covariance_that_nothing_makes_proper_is_refused():
+    """Rounding in columns near 1e-5, 1e12 and 1e4, under a wide prior."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((3, 3)) * [1e-5, 1e12, 1e4]
+    model = BoostedBayesianLogisticRegression(
+        temperature=1e-6, prior_scale=1e8, max_components=1, random_state=0
+    )
+    try:
+        probability = model.fit(X, [0, 1, 1]).predict_proba(X)
+    except ValueError as error:
+        assert "Standardise" in str(error)
+    else:
+        assert np.isfinite(probability).all()
