@@ -37,7 +37,6 @@ from p0_tables import (
     AS_IN_THE_PAPER,
     AS_PRINTED,
     METHODS,
-    do_all_iterations,
     ds1,
     eicu_like,
     se,
@@ -196,7 +195,6 @@ def summarise(report, name, size, key, histories, seconds):
 
 def run_all(args):
     """Run what was asked for and write the file of results."""
-    do_all_iterations()
     report = Report(
         "p0_figures", args.out, replicates=args.replicates, iterations=args.iterations,
         draws=args.draws, rows=args.rows,
@@ -224,7 +222,6 @@ RULES = {"safeguard": {}, "as printed": AS_PRINTED}
 
 def grid(args):
     """Gain over the first component by every setting of adaptive steps."""
-    do_all_iterations()
     name = "p0_grid" + f"_{args.corrective}" * (args.corrective != "none")
     report = Report(name, args.out, iterations=args.iterations, draws=args.draws)
     objectives = {"ds1": "relbo", "ring": "kl"}

@@ -76,7 +76,9 @@ class Run:
 
     def objective(self):
         """The divergence as a function of the weights, on cached draws."""
-        target = SimpleNamespace(log_density=self.target.log_density)
+        target = SimpleNamespace(
+            log_density=lambda theta, strict: self.target.log_density(theta)
+        )
         pool = PooledDraws.of(target, self.q, self.base_draws(N_DRAWS), exact=False)
         return pool.weight_objective()
 

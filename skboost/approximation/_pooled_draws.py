@@ -7,6 +7,7 @@ arithmetic on a small table (the convex estimate with the balance heuristic).
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import xlogy
 
 from skboost._math import log_sum_exp, log_weights
 from skboost.families import Component
@@ -91,17 +92,16 @@ class PooledDraws:
         ``E[ln s_i - ln q]``, which is small and needs no evaluation of the target.
         """
         log_r = self.log_proposal
-        ratio = np.exp(self.log_components - log_r[:, None])
+        log_ratio = self.log_components - log_r[:, None]
+        ratio = np.exp(log_ratio)
         if self.expected is None:
             excess = log_r - finite(self.log_joint)
             # The unknown ln Z belongs to no weight: left in, it multiplies the noise
             # of ratios whose means are one.
             offset = ratio * (excess - excess.mean())[:, None]
         else:
-            # 0 * (-inf) where a component underflows: its share is zero.
-            gap = np.where(ratio > 0, log_r[:, None] - self.log_components, 0.0)
-            offset = ratio * gap - (self.expected + self.entropy)
-        return WeightObjective(ratio, offset, log_r)
+            offset = -xlogy(ratio, ratio) - (self.expected + self.entropy)
+        return WeightObjective(log_ratio, offset, log_r)
 
 
 def expectations(target, components):

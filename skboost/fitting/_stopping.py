@@ -117,6 +117,10 @@ def _next_is_worth_little(info, limits, facts):
 
 def _is_small(info, limits, facts):
     """Whether an iteration's gain or gap is surely within `tol`."""
+    # Who asks for nothing less than 0 asks for all iterations, as Algorithm 1 has them:
+    # a step of length 0 gains exactly that, and the next may gain more.
+    if limits.tol == 0.0:
+        return False
     estimate = _compared(info, limits)
     # Steps that do not minimise can lose ground on their way: that is no end.
     size = estimate.value if facts.monotone else abs(estimate.value)

@@ -11,7 +11,7 @@ from skboost.frank_wolfe._directions import (
     frank_wolfe_direction,
     pairwise_direction,
 )
-from skboost.frank_wolfe._objective import DENSITY_FLOOR, WeightObjective
+from skboost.frank_wolfe._objective import WeightObjective
 from skboost.frank_wolfe._step_size import (
     Constant,
     LineSearch,

@@ -45,8 +45,8 @@ class AdaptiveBacktracking(StepSize):
     -gamma gap + C gamma^2 / 2 (equations 8 and 11). With ``safeguard=False`` it is that
     algorithm with its faults: where the mixture misses a component, the curvature of
     the KL divergence at gamma = 0 is infinite, the test passes only for steps that gain
-    nothing, and the fallback may raise the objective. By default the rule never
-    freezes there, and never raises the objective on the cached draws.
+    nothing, and the fallback may raise the objective. By default the rule takes a step
+    that gains there, and never raises the objective on the cached draws.
 
     Parameters
     ----------

@@ -4,16 +4,20 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from scipy.special import xlogy
 
-from skboost._math import mean_and_se
+from skboost._math import log_sum_exp, log_weights, mean_and_se
 from skboost._parallel import row_blocks
 
-# Below this mass ratio x ln x is continued by its tangent. That keeps the function
-# convex and smooth and moves it by at most DENSITY_FLOOR nats, far below rounding.
-# It is needed because a new component may sit where the mixture's density has
-# underflowed to 0: the slope there is -inf and the Hessian +inf, yet all that is
-# lost with the floor is a component whose optimal weight is below DENSITY_FLOOR.
-DENSITY_FLOOR = 1e-20
+# Below this the mixture's density over the pool's is summed from logarithms, which do
+# not underflow: far from all components their products have lost digits.
+_SUMMED_FROM_LOGS = 1e-290
+# Nats in place of the logarithm of a density of zero, so that sums stay finite: that of
+# a Gaussian at 141,000 standard deviations, which doublings of a curvature reach.
+_LEAST_LOG = -1e10
+# For the solver of all weights alone: a component far from all others that is worth a
+# weight of 1e-100 has a steep slope at zero and second derivatives that overflow.
+_LEAST_DENSITY = 1e-20
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,42 +31,63 @@ class WeightObjective:
     inner product of a component with the gradient of the divergence, so that gap, worst
     component, backtracking, line search and weights are all taken from one estimate.
 
-    `ratio` is A, component densities over the pool's, ``s_i(z_n) / r(z_n)``, and
-    `offset` is ``B = A (ln r - l)``, row by row; both (n_draws, n_components). A
-    constant near the ELBO is to be subtracted from l first: the sample means of A are 1
-    only up to noise, which a large constant would multiply. `log_pool` is ln r, for
-    what is measured in densities themselves; without it r counts as uniform.
+    `log_ratio` is ln A, log densities of the components over the pool's, ``ln s_i(z_n)
+    - ln r(z_n)``, and `offset` is ``B = A (ln r - l)``, row by row; both (n_draws,
+    n_components). Logarithms of the mixture are exact however little of the pool's
+    density it has at a draw. A constant near the ELBO is to be subtracted from l first:
+    the sample means of A are 1 only up to noise, which a large constant would multiply.
+    `log_pool` is ln r, for what is measured in densities themselves; without it r
+    counts as uniform.
     """
 
-    ratio: np.ndarray
+    log_ratio: np.ndarray
     offset: np.ndarray
     log_pool: np.ndarray | None = None
+
+    @cached_property
+    def ratio(self):
+        """A, densities of the components over the pool's."""
+        return np.exp(self.log_ratio)
 
     @cached_property
     def _mean_offset(self):
         return self.offset.mean(axis=0)
 
+    def _density(self, weights):
+        """Density of the mixture over the pool's at each draw, and its logarithm."""
+        q = self.ratio @ weights
+        few = np.flatnonzero(q < _SUMMED_FROM_LOGS)
+        log_q = np.log(np.maximum(q, _SUMMED_FROM_LOGS))
+        summed = log_sum_exp(self.log_ratio[few], log_weights(weights))
+        log_q[few] = np.maximum(summed, _LEAST_LOG)
+        return q, log_q
+
     def value(self, weights):
         """D(weights), in nats up to the target's log normaliser."""
-        return self.value_and_slope(weights)[0]
+        q, log_q = self._density(weights)
+        return float((q @ log_q - q.sum()) / len(q) + self._mean_offset @ weights + 1.0)
 
     def slope(self, weights):
         """Gradient of D: mean_n[A_i ln(A alpha) + B_i], shape (n_components,)."""
-        return self.value_and_slope(weights)[1]
+        log_q = self._density(weights)[1]
+        return log_q @ self.ratio / len(log_q) + self._mean_offset
 
     def value_and_slope(self, weights):
-        """`value` and `slope` for little more than the price of one."""
-        # Mixture density over the pool's at each draw.
+        """`value` and `slope` as `hessian` knows them, for the solver of all weights.
+
+        Below `_LEAST_DENSITY` x ln x is continued by its tangent: that moves the value
+        by so many nats at most, and a component whose best weight is below it, which
+        the solver drops, has no slope by which it would keep a certificate from others.
+        """
         q = self.ratio @ weights
-        floored = np.maximum(q, DENSITY_FLOOR)
+        floored = np.maximum(q, _LEAST_DENSITY)
         log_q = np.log(floored)
         value = (q @ log_q - floored.sum()) / len(q) + self._mean_offset @ weights
-        slope = log_q @ self.ratio / len(q) + self._mean_offset
-        return float(value + 1.0), slope
+        return float(value + 1.0), log_q @ self.ratio / len(q) + self._mean_offset
 
     def hessian(self, weights, columns=None):
         """Second derivatives ``mean_n[A_i A_j / (A alpha)]`` of all or some columns."""
-        q = np.maximum(self.ratio @ weights, DENSITY_FLOOR)
+        q = np.maximum(self.ratio @ weights, _LEAST_DENSITY)
         scale = 1.0 / np.sqrt(len(q) * q)[:, None]
         table = self.ratio if columns is None else self.ratio[:, columns]
         hessian = np.zeros((table.shape[1], table.shape[1]))
@@ -76,12 +101,14 @@ class WeightObjective:
 
         As a mean of two densities it loses nothing to cancellation near t = 1.
         """
-        q, q_end = self.ratio @ weights, self.ratio @ end
-        change = (q_end - q) / len(q)
+        change = self.ratio @ (end - weights) / len(self.ratio)
         constant = self._mean_offset @ (end - weights)
-        return lambda t: float(
-            change @ _floored_log((1.0 - t) * q + t * q_end) + constant
-        )
+
+        def derivative(t):
+            log_q = self._density((1.0 - t) * weights + t * end)[1]
+            return float(change @ log_q + constant)
+
+        return derivative
 
     def difference(self, weights, other):
         """D(weights) - D(other) on the common draws, nats, and its standard error.
@@ -89,14 +116,14 @@ class WeightObjective:
         The error is that of plain sampling: stratified draws, as these are, only do
         better.
         """
-        q, q_other = self.ratio @ weights, self.ratio @ other
-        terms = _x_log_x_minus_x(q) - _x_log_x_minus_x(q_other)
+        (q, log_q), (p, log_p) = self._density(weights), self._density(other)
+        terms = q * log_q - q - (p * log_p - p)
         return mean_and_se(terms + self.offset @ (weights - other))
 
     def at(self, draws):
         """The same estimated on some of the draws, given by their positions."""
         log_pool = None if self.log_pool is None else self.log_pool[draws]
-        return WeightObjective(self.ratio[draws], self.offset[draws], log_pool)
+        return WeightObjective(self.log_ratio[draws], self.offset[draws], log_pool)
 
     def squared_distance(self, i, weights):
         """Integral of ``(s_i - q)^2``, in units of the highest density of the pool.
@@ -114,19 +141,8 @@ class WeightObjective:
         """KL(s_i || q) in nats, never negative.
 
         The known integrals of s_i and q, both 1, are subtracted draw by draw, which
-        makes every term non-negative. A mixture that misses s_i altogether is
-        charged no more than -ln(DENSITY_FLOOR), 46 nats, per unit of mass.
+        makes every term non-negative.
         """
-        a = self.ratio[:, i]
-        q = np.maximum(self.ratio @ weights, DENSITY_FLOOR)
-        terms = a * (_floored_log(a) - np.log(q)) - a + q
+        a, (q, log_q) = self.ratio[:, i], self._density(weights)
+        terms = xlogy(a, a) - a * log_q - a + q
         return float(max(terms.mean(), 0.0))
-
-
-def _floored_log(x):
-    return np.log(np.maximum(x, DENSITY_FLOOR))
-
-
-def _x_log_x_minus_x(x):
-    floored = np.maximum(x, DENSITY_FLOOR)
-    return x * np.log(floored) - floored

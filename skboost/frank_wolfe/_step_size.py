@@ -223,12 +223,14 @@ class LineSearch(StepSize):
 def exact_step(objective, weights, end):
     """Minimiser t in [0, 1] of a convex objective at (1 - t) weights + t end."""
     derivative = objective.along(weights, end)
-    if derivative(0.0) >= 0:
+    # A far component may be worth a weight of 1e-100: that gains nothing but rounding.
+    least = 1e-14
+    if derivative(least) >= 0:
         return 0.0
     # A bounded minimiser never returns the end point: drop steps need this test.
     if derivative(1.0) <= 0:
         return 1.0
-    return float(brentq(derivative, 0.0, 1.0, xtol=1e-14, rtol=1e-12))
+    return float(brentq(derivative, least, 1.0, xtol=1e-14, rtol=1e-12))
 
 
 class StochasticLineSearch(StepSize):

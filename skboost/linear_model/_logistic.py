@@ -77,7 +77,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         In nats. A component that gains less than a tenth of it is refused. ``"auto"``
         is 0.01, and also stops once no more remains, with orbits, than a Gaussian
         fitted to 1,000 exact draws would leave, or where the next component likely
-        gains less than a tenth of that; a number goes on until it is gained no more.
+        gains a tenth of that. A number goes on until it is gained no more, 0 always.
     max_time : float, default=None
         Seconds. They bind within an iteration: the one under way is given up, and what
         is reported was computed before. The first one is cut short where it must be.

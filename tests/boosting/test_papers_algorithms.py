@@ -11,8 +11,9 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
+from skboost.boosting import _root_combination
 from skboost.families import FullGaussian
-from skboost.frank_wolfe import DIRECTIONS, as_step_size
+from skboost.frank_wolfe import DIRECTIONS, as_step_size, best_coefficients
 from skboost.objectives import ResidualGain
 from skboost.strategies import StepSize
 
@@ -92,12 +93,31 @@ def test_the_weights_take_the_step_of_the_rule(engine, corrective, step_size):
     assert len(objective.solved) == N_STEPS
 
 
+def in_many(dim):
+    """`LOPSIDED` in the first coordinate, normal ones of several widths beside it."""
+    stds = np.linspace(0.5, 2.0, dim)[1:]
+    log_density, gradient = LOPSIDED
+
+    def density(theta):
+        rest = -0.5 * np.sum((theta[:, 1:] / stds) ** 2, axis=1)
+        return log_density(theta[:, :1]) + rest
+
+    def score(theta):
+        return np.column_stack([gradient(theta[:, :1]), -theta[:, 1:] / stds**2])
+
+    return density, score
+
+
+# From starts that are off, this objective has no upper end.
+@pytest.mark.filterwarnings("ignore::skboost.exceptions.DegenerateComponentWarning")
+@pytest.mark.parametrize("dim", [1, 2, 30])
 @pytest.mark.parametrize("entropy_weight", [1.0, None], ids=["P0", "P1"])
-def test_the_component_maximises_the_residual_elbo(engine, entropy_weight):
-    objective = Watched(entropy_weight, early_stopping=False)
+def test_the_component_maximises_the_residual_elbo(engine, entropy_weight, dim):
+    objective, density = Watched(entropy_weight, early_stopping=False), in_many(dim)
     boosting = engine(
-        LOPSIDED, objective=objective, step_size="predefined", corrective="none",
-        refine=False, n_restarts=1, tol=0.0, starts=np.ones((1, 1)),
+        density, dim, objective=objective, step_size="predefined", corrective="none",
+        family="gaussian-diag", refine=False, n_restarts=1, tol=0.0,
+        starts=np.ones((1, dim)),
     )  # fmt: skip
     state, _ = boosting.init()
     for t in range(1, N_STEPS + 1):
@@ -110,13 +130,14 @@ def test_the_component_maximises_the_residual_elbo(engine, entropy_weight):
             # Line 3, and equation 9 of Locatello et al., on the draws of the search.
             component = problem.unpack(z)
             theta = component.draws(problem.base_draws)
-            residual = LOPSIDED[0](theta) - mixture.log_density(theta)
+            residual = density[0](theta) - mixture.log_density(theta)
             return residual.mean() + weight * component.entropy()
 
         assert_allclose(relbo(x), value, rtol=1e-9)
         # From where the solver ended no other solver finds anything better.
         bounds = [(-limit, limit) for limit in problem.limits]
-        best = minimize(lambda z: -relbo(z), x, bounds=bounds, method="Nelder-Mead")
+        method = "L-BFGS-B" if dim > 2 else "Nelder-Mead"
+        best = minimize(lambda z: -relbo(z), x, bounds=bounds, method=method)
         assert value > -best.fun - 1e-3
         assert value > relbo(problem.start) or np.array_equal(x, problem.start)
         assert np.array_equal(
@@ -169,3 +190,43 @@ def test_several_first_roots_stay_where_they_are_without_refinement(roots):
     opened = plain.iterate.roots.params
     assert len(opened) == 2
     assert not np.array_equal(opened, moved.iterate.roots.params)
+
+
+@pytest.mark.parametrize("dim", [2, 30])
+def test_all_roots_have_the_published_coefficients(engine, dim, monkeypatch):
+    """Algorithm 1, lines 7 to 9: Z, beta and lambda, from Gaussians written out."""
+    solved = []
+
+    def heard(gram, overlaps):
+        solved.append((gram, overlaps, best_coefficients(gram, overlaps)))
+        return solved[-1][2]
+
+    monkeypatch.setattr(_root_combination, "best_coefficients", heard)
+    boosting = engine(
+        in_many(dim), dim, objective="hellinger", family="gaussian-diag", refine=False,
+        starts=np.ones((1, dim)), n_draws=256, tol=0.0,
+    )  # fmt: skip
+    state, _ = boosting.init()
+    for _ in range(N_STEPS):
+        roots = state.iterate.roots
+        state, _ = boosting.step(state)
+    assert len(solved) >= N_STEPS
+    for gram, d, found in solved:
+        inverse = np.linalg.inv(gram)
+        best = minimize(
+            lambda b, inverse=inverse, d=d: (
+                b @ inverse @ b + 2.0 * b @ inverse @ d,
+                2.0 * inverse @ (b + d),
+            ),
+            np.zeros(len(d)), jac=True, bounds=[(0.0, None)] * len(d), tol=1e-14,
+        )  # fmt: skip
+        weights = inverse @ (best.x + d)
+        assert_allclose(found, weights / np.sqrt(weights @ gram @ weights), atol=1e-5)
+    # The Gram matrix of the last one that was kept, by the formula for Gaussians.
+    means, stds = roots.params[:, :dim], np.exp(roots.params[:, dim:])
+    squares = stds[:, None] ** 2 + stds[None] ** 2
+    apart = (means[:, None] - means[None]) ** 2 / squares
+    gram = np.exp(
+        0.5 * np.log(2.0 * stds[:, None] * stds[None] / squares) - 0.25 * apart
+    ).prod(axis=-1)
+    assert_allclose(roots.gram, gram, rtol=1e-9)

@@ -86,6 +86,26 @@ def test_the_first_component_has_no_gain_to_end_by():
     assert why_stop([FIRST], Limits(1, tol=1e6), FACTS).by == "max_iter"
 
 
+@pytest.mark.parametrize("monotone", [True, False])
+@pytest.mark.parametrize("stopping", ["gain", "gap"])
+@pytest.mark.parametrize(
+    "last",
+    [
+        info(0.0, se=0.0, gamma=0.0, candidate=Estimate(-1.0, 0.0)),
+        info(0.0, se=0.0, gamma=0.0, kind="rejected", candidate=Estimate(-1.0, 0.0)),
+        info(0.0, se=0.0, gamma=0.0, inconclusive=True, candidate=Estimate(-1.0, 0.0)),
+    ],
+    ids=["zero", "rejected", "inconclusive"],
+)
+def test_a_step_of_length_zero_ends_no_run_without_tolerance(last, stopping, monotone):
+    facts = FACTS._replace(monotone=monotone)
+    assert ended(last, facts=facts, stopping=stopping, tol=0.0) is None
+    assert ended(last, facts=facts, stopping=stopping, tol=0.0, max_iter=2) == (
+        "max_iter"
+    )
+    assert ended(last, facts=facts, stopping=stopping, tol=1e-9) in ("tol", "stuck")
+
+
 def test_exhausted_draws_end_a_run_whose_expectations_are_exact():
     exact = FACTS._replace(exact=True)
     assert ended(info(0.1, within_tol=True), facts=exact) == "tol"

@@ -42,8 +42,9 @@ def gaussian_table(means, sds, log_joint, n_draws=400, seed=0):
     z = (means[:, None] + sds[:, None] * rng.normal(size=(len(means), n_draws))).ravel()
     log_s = norm.logpdf(z[:, None], means, sds)
     log_r = np.logaddexp.reduce(log_s, axis=1) - np.log(len(means))
-    ratio = np.exp(log_s - log_r[:, None])
-    return WeightObjective(ratio, ratio * (log_r - log_joint(z))[:, None], log_r)
+    log_ratio = log_s - log_r[:, None]
+    offset = np.exp(log_ratio) * (log_r - log_joint(z))[:, None]
+    return WeightObjective(log_ratio, offset, log_r)
 
 
 def two_modes(z):

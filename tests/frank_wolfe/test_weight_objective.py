@@ -3,8 +3,6 @@ import pytest
 from scipy.optimize import approx_fprime
 from scipy.stats import norm
 
-from skboost.frank_wolfe import DENSITY_FLOOR
-
 MEANS, SDS = [-1.0, 0.5, 2.0], [1.0, 0.5, 2.0]
 WEIGHTS = np.array([0.2, 0.5, 0.3])
 
@@ -61,16 +59,16 @@ def test_divergence_of_a_component(objective):
     assert 0.0 <= objective.divergence(1, np.eye(3)[1]) < 1e-15
 
 
-def test_divergence_of_a_component_that_the_mixture_misses_is_finite(table):
+def test_divergence_of_a_component_that_the_mixture_misses(table):
     f = table([-40, 40], [1, 1], log_joint)
-    divergence = f.divergence(1, np.array([1.0, 0.0]))
-    assert divergence == pytest.approx(-np.log(DENSITY_FLOOR), rel=0.1)
+    # (80^2) / 2 nats, with a standard error of 80 / sqrt(400).
+    assert abs(f.divergence(1, np.array([1.0, 0.0])) - 3200.0) < 4 * 4.0
 
 
 def test_vanishing_density_is_finite_and_convex(table):
     f = table([-40, 40], [1, 1], log_joint)
     corner = np.array([1.0, 0.0])
-    with np.errstate(all="raise"):
+    with np.errstate(all="raise", under="ignore"):
         assert np.isfinite(f.value(corner))
         assert np.isfinite(f.slope(corner)).all()
         assert np.isfinite(f.hessian(corner)).all()
