@@ -156,6 +156,17 @@ class RowSource:
         """See `Table.sum`; the tables are summed over where they are."""
         return add_up(self.map(partial(_sum, func, width, entries)))
 
+    def every(self, step):
+        """A `Table` of every so many rows, as sums over rows take them."""
+        tables = list(self.map(partial(_every, step)))
+        X = [table.X for table in tables]
+        X = sparse.vstack(X, format="csr") if sparse.issparse(X[0]) else np.vstack(X)
+        weight = [np.broadcast_to(one.weight, len(one)) for one in tables]
+        offset = [one.offset for one in tables]
+        offset = None if offset[0] is None else np.concatenate(offset)
+        y = np.concatenate([one.y for one in tables])
+        return Table(X, y, np.concatenate(weight), offset)
+
 
 @dataclass
 class RowReader:
@@ -328,6 +339,10 @@ class BlockTables(RowSource):
         return (func(table) for table in self)
 
 
+def _every(step, table):
+    return table.block(slice(None, None, step))
+
+
 def _sum(func, width, entries, table):
     return table.sum(func, width, entries)
 
@@ -340,6 +355,8 @@ def _rows_of(X, rows, n_rows):
     """Some rows as float64; CSR data are viewed, not copied."""
     if not sparse.issparse(X):
         return np.asarray(X[rows], dtype=float)
+    if rows.step is not None:
+        return X[rows]
     if rows.start == 0 and rows.stop >= n_rows:
         return X
     bounds = X.indptr[rows.start : rows.stop + 1]

@@ -5,6 +5,12 @@ from scipy import sparse
 
 # Beyond this many bytes a sorted copy costs more than it is worth.
 MAX_BYTES = 1 << 26
+# Numbers that are hashed at once, in the cache.
+_AT_ONCE = 1 << 15
+_MIXING = (
+    (np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)),
+    (np.uint64(27), np.uint64(0x94D049BB133111EB)),
+)
 
 
 def canonical_rows(X, y, weight):
@@ -20,19 +26,21 @@ def canonical_rows(X, y, weight):
     size = X.data.nbytes + X.indices.nbytes if sparse.issparse(X) else X.nbytes
     if size > MAX_BYTES:
         return X, y, weight
-    # Zero the sign of zeros: -0.0 equals 0.0 but has other bits.
-    X = X + 0.0 if not sparse.issparse(X) else _clean(X)
+    X = _clean(X) if sparse.issparse(X) else X
     y_keys = _hash_values(np.asarray(y, dtype=float))
     if y.ndim == 2:
         y_keys = (y_keys * _column_keys(y.shape[1])).sum(axis=1, dtype=np.uint64)
     keys = _hash_rows(X) * np.uint64(31) + y_keys
-    keys, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
-    # Sorting first makes the sum over equal rows independent of their order.
-    order = np.lexsort((weight, inverse))
-    merged = np.add.reduceat(
-        weight[order], np.searchsorted(inverse[order], range(len(keys)))
-    )
-    return X[first], y[first], merged
+    order = np.argsort(keys, kind="stable")
+    starts = np.flatnonzero(np.append(True, np.diff(keys[order]) != 0))[: len(keys)]
+    first = order[starts]
+    merged = weight[first]
+    if len(first) < len(weight):
+        # Sorting first makes the sum over equal rows independent of their order.
+        merged = np.add.reduceat(weight[np.lexsort((weight, keys))], starts)
+    X = X[first]
+    # Zero the sign of zeros: -0.0 equals 0.0 but has other bits.
+    return X if sparse.issparse(X) else np.add(X, 0.0, out=X), y[first], merged
 
 
 def _clean(X):
@@ -43,11 +51,14 @@ def _clean(X):
 
 
 def _hash_values(values):
-    bits = np.ascontiguousarray(values, dtype=np.float64).view(np.uint64)
+    bits = np.add(values, 0.0, dtype=np.float64, order="C").view(np.uint64)
     # The finaliser of a splitmix generator: every input bit reaches every output.
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return bits ^ (bits >> np.uint64(31))
+    shifted = np.empty_like(bits)
+    for shift, factor in _MIXING:
+        bits ^= np.right_shift(bits, shift, out=shifted)
+        bits *= factor
+    bits ^= np.right_shift(bits, np.uint64(31), out=shifted)
+    return bits
 
 
 def _column_keys(n):
@@ -58,7 +69,9 @@ def _hash_rows(X):
     """64-bit hashes of rows, by integer arithmetic that no summation order changes."""
     keys = _column_keys(X.shape[1])
     if not sparse.issparse(X):
-        return (_hash_values(X) * keys).sum(axis=1, dtype=np.uint64)
+        step = max(1, _AT_ONCE // max(1, X.shape[1]))
+        blocks = (X[start : start + step] for start in range(0, max(1, len(X)), step))
+        return np.concatenate([_hash_values(block) @ keys for block in blocks])
     terms = np.append(_hash_values(X.data) * keys[X.indices], np.uint64(0))
     totals = np.concatenate([[np.uint64(0)], np.cumsum(terms, dtype=np.uint64)])
     return totals[X.indptr[1:]] - totals[X.indptr[:-1]]

@@ -230,6 +230,11 @@ class ScaleNodes(NamedTuple):
     log_evidence: float
     near: tuple
 
+    @property
+    def bounded(self):
+        """Where a lower bound stands for the evidence."""
+        return self.sites.bounded
+
 
 def scale_nodes(rows, variances_at, log_prior, centre, near=None, lightest=0.0):
     """`ScaleNodes` of a scale s whose log has the density `log_prior`.

@@ -24,6 +24,7 @@ from skboost.expectation_propagation import (
 from skboost.families import MAX_FULL_DIM, Component, FullGaussian
 from skboost.modes import Modes
 from skboost.proposals._density import DensityProposer, FamilyProposer
+from skboost.proposals._quadratic import quadratic_nodes
 from skboost.targets import (
     ColumnScale,
     GLMTarget,
@@ -231,22 +232,26 @@ class PropagatedScales(EvidenceProposer):
 
     def at_scales(self, target, settings):
         """See `EvidenceProposer`."""
-        rows, prior = signed_rows(target, self.family), target.scale_prior
-        parts = [None]
-        for root in prior.roots:
-            parts.append(_over_scales(rows, target, root, parts[-1]))
-        parts.pop(0)
+        parts = quadratic_nodes(target) or _propagated_nodes(target, self.family)
         share = np.array([part.log_evidence for part in parts])
         share = np.exp(share - share.max())
         share /= share.sum()
         nodes, components, weights = [], (), []
         for kind, part in enumerate(parts):
-            values = zip(part.log_s, part.sites.bounded, strict=True)
+            values = zip(part.log_s, part.bounded, strict=True)
             nodes += [ScaleNode(float(s), kind, bool(low)) for s, low in values]
             components += _components(self.family, part.gaussians)
             light = np.minimum(part.weights, share[kind]) < _LIGHTEST
             weights.append(np.where(light, 0.0, share[kind] * part.weights))
         return heaviest(components, np.concatenate(weights), nodes, settings)
+
+
+def _propagated_nodes(target, family):
+    """`ScaleNodes` of every kind of prior, by expectation propagation."""
+    rows, parts = signed_rows(target, family), [None]
+    for root in target.scale_prior.roots:
+        parts.append(_over_scales(rows, target, root, parts[-1]))
+    return parts[1:]
 
 
 def heaviest(components, weights, nodes, settings):

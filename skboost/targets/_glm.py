@@ -65,6 +65,25 @@ class RowSums:
         eta = self.predictors(rows.block, columns)
         return self.likelihood.total_and_slope(eta, rows)
 
+    # --- around a point
+
+    def expansion(self, theta, bends, table):
+        """Log likelihood without its linear part, its slope; if `bends` its bend."""
+        rows = self.rows(table)
+        eta, y = rows.block.predict(theta)[:, None], rows.y[:, None]
+        bend = self.likelihood.bend(eta, y)[:, 0] if bends else None
+        value, slope = self.likelihood.value_and_slope(eta, y)
+        sums = rows.weights @ value[:, 0], rows.block.pull(rows.weights * slope[:, 0])
+        return (*sums, rows.block.gram(rows.weights * bend)) if bends else sums
+
+    def skewness(self, theta, factor, table):
+        """What third derivatives pull the mean by, under a covariance F F^T."""
+        rows = self.rows(table)
+        eta, spread = rows.block.predict(theta), rows.block.apply(factor)
+        third = self.likelihood.third(eta[:, None], rows.y[:, None])[:, 0]
+        variance = np.einsum("ij,ij->i", spread, spread)
+        return (rows.block.pull(0.5 * rows.weights * third * variance),)
+
     # --- under a Gaussian
 
     def expected(self, mean, variance, factor, table):
@@ -210,6 +229,23 @@ class GLMTarget(Target):
         width = self.likelihood.n_temporaries * len(theta)
         value, *others = self.rows.sum(partial(func, columns), width, entries)
         return theta @ self._linear + (value + self._constant), *others
+
+    # --- around a point, of one linear predictor
+
+    def expansion(self, theta, bends=True):
+        """Log likelihood, its slope (dim,) and, if `bends`, minus its Hessian."""
+        self.ledger.spend()
+        part = partial(self._sums.expansion, theta, bends)
+        width = self._sums.n_temporaries * self.dim
+        value, slope, *bend = self.rows.sum(part, width, self.dim**2 if bends else 1)
+        value += theta @ self._linear + self._constant
+        return value, slope + self._linear, *bend
+
+    def skewness(self, theta, factor):
+        """What third derivatives pull the mean from the mode by (dim,), under F F^T."""
+        self.ledger.spend()
+        part = partial(self._sums.skewness, theta, factor)
+        return self.rows.sum(part, self._sums.n_temporaries * self.dim)[0]
 
     # --- under Gaussians
 

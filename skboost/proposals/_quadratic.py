@@ -1,0 +1,330 @@
+"""Regressions of many rows: a quadratic in place of the log likelihood.
+
+Where rows are many beside parameters, the log likelihood is nearly a quadratic around
+the mode of the posterior. Under normal priors the Gaussian of every scale and its
+evidence are then known in closed form, and the shift of the means that third
+derivatives ask for says how far from a quadratic the log likelihood is.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+from skboost._math import log_sum_exp
+from skboost.expectation_propagation import Gaussians
+from skboost.targets import GLMTarget, Logistic, NormalPrior, ScaleNode
+
+# Squared parameters, as a share of the rows, up to which a quadratic is tried: half the
+# squared shift of the means is about a sixth of it, and more where classes separate.
+_FEW = 0.3
+# Rows with which one is tried at least: of fewer the fourth derivatives count, and
+# expectation propagation takes milliseconds.
+_FEWEST = 200
+# Half the squared shift of the means, in standard deviations, up to which a quadratic
+# will do: what is left of Gaussians that were shifted is .01 nats at most then.
+_CLOSE = 0.03
+# The same at the likely scale whose mean is farthest from the centre, which counts for
+# less: nats below the highest density of ln s of likely scales, and squared distances,
+# in standard deviations, that need no look.
+_CLOSE_THERE, _LIKELY, _NEXT = 0.15, 3.0, 0.1
+# Rows of a part at least, and rows of it, and of its rarer class, for each parameter.
+_PART, _PER_PARAMETER = 3000, 30
+# Rows that tell the shift of the means at least, and for each parameter.
+_SHIFTING, _SHIFTING_EACH = 2000, 10
+# Squared Newton steps, in standard deviations, with which searches on a part and on all
+# rows end, and below which the Hessian stays as it is; steps and moves at most.
+_ROUGH, _DONE, _KEPT, _MOST_STEPS, _MOST_MOVES = 0.3, 1e-3, 1.0, 50, 10
+# Nats below the highest density of ln s down to which it has nodes, nodes at least, and
+# the largest distance of two.
+_DROP, _LEAST, _SPACING = 6.0, 8, 0.6
+
+
+class Nodes(NamedTuple):
+    """Values of ln s, their probabilities, Gaussians there, and the log evidence."""
+
+    log_s: np.ndarray
+    weights: np.ndarray
+    gaussians: Gaussians
+    log_evidence: float
+
+    @property
+    def bounded(self):
+        """Where a lower bound stands for the evidence: nowhere."""
+        return np.zeros(len(self.log_s), dtype=bool)
+
+
+class Quadratic(NamedTuple):
+    """The log likelihood ``value + slope' t - t' bend t / 2`` around `centre`."""
+
+    centre: np.ndarray
+    value: float
+    slope: np.ndarray
+    bend: np.ndarray
+
+    @classmethod
+    def around(cls, theta, value, slope, bend):
+        """That with this value, slope and bend at `theta`."""
+        pulled = bend @ theta
+        value -= theta @ (slope + 0.5 * pulled)
+        return cls(theta, value, slope + pulled, bend)
+
+    def under(self, prior, scale):
+        """`_AtScales` for each kind of prior that has a common scale."""
+        return [_AtScales.of(self, prior, scale, root) for root in prior.roots]
+
+
+class _AtScales(NamedTuple):
+    """A quadratic under priors of one kind, at all scales: in the coordinates of the
+    principal axes of its bend, where the intercept is integrated out.
+    """
+
+    axes: np.ndarray
+    bends: np.ndarray
+    slopes: np.ndarray
+    constant: float
+    # Of the intercept: its own slope, its bend with the prior's, and that with others.
+    own: tuple
+
+    @classmethod
+    def of(cls, quadratic, prior, scale, root):
+        shared = np.resize(prior.shared, len(scale))
+        root = np.diag(scale[shared]) if root is None else scale[shared, None] * root
+        bend, slope = quadratic.bend[np.ix_(shared, shared)], quadratic.slope[shared]
+        constant, own = quadratic.value, None
+        if not shared.all():
+            beside = quadratic.bend[shared, -1]
+            pull, width = quadratic.slope[-1], scale[-1]
+            alone = quadratic.bend[-1, -1] + width**-2
+            bend = bend - np.outer(beside, beside) / alone
+            slope = slope - beside * (pull / alone)
+            constant += 0.5 * (pull**2 / alone - np.log(alone * width**2))
+            own = pull, alone, beside
+        bends, axes = np.linalg.eigh(root.T @ bend @ root)
+        axes = root @ axes
+        return cls(axes, np.maximum(bends, 0.0), axes.T @ slope, constant, own)
+
+    def log_evidence(self, log_s):
+        """Of every scale, (n_scales,)."""
+        square = np.exp(2.0 * log_s)[:, None]
+        grown = 1.0 + self.bends * square
+        each = self.slopes**2 * square / grown - np.log(grown)
+        return self.constant + 0.5 * each.sum(axis=1)
+
+    def gaussians(self, log_s):
+        """Means (n_scales, dim) and covariances of all parameters."""
+        square = np.exp(2.0 * log_s)[:, None]
+        share = square / (1.0 + self.bends * square)
+        means = (share * self.slopes) @ self.axes.T
+        covariances = (self.axes * share[:, None, :]) @ self.axes.T
+        if self.own is None:
+            return means, covariances
+        pull, alone, beside = self.own
+        across = -(covariances @ beside) / alone
+        more = (pull - means @ beside) / alone
+        corner = 1.0 / alone - across @ beside / alone
+        means = np.column_stack([means, more])
+        top = np.concatenate([covariances, across[:, :, None]], axis=2)
+        bottom = np.column_stack([across, corner])[:, None, :]
+        return means, np.concatenate([top, bottom], axis=1)
+
+
+def quadratic_nodes(target):
+    """`Nodes` for each kind of prior; None where a quadratic is not close enough.
+
+    Under a prior whose scale is known there is one node.
+    """
+    prior, n = target.scale_prior, len(target.rows)
+    normal = type(target.prior if prior is None else prior.coef) is NormalPrior
+    if n < _FEWEST or target.dim**2 > _FEW * n or not normal:
+        return None
+    try:
+        with np.errstate(all="ignore"):
+            quadratic, node = _centred(target, *_start(target), _DONE)
+            return _nodes(target, quadratic, node)
+    except LinAlgError:
+        return None
+
+
+def _start(target):
+    """Where to begin and the heaviest scale: by a part of the rows, if many."""
+    prior, dim = target.scale_prior, target.dim
+    node = ScaleNode(0.0 if prior is None else float(np.log(prior.factor.scale)))
+    wanted = _PER_PARAMETER * dim
+    step = len(target.rows) // max(_PART, wanted)
+    part = _part(target, step)
+    if part is not None and isinstance(target.likelihood, Logistic):
+        ones = part.rows.y.sum()
+        rarer = min(ones, len(part.rows) - ones)
+        if rarer < wanted:
+            part = _part(target, int(step * rarer / wanted))
+    if part is None:
+        return np.zeros(dim), node
+    quadratic, node = _centred(part, np.zeros(dim), node, _ROUGH)
+    return quadratic.centre, node
+
+
+def _part(target, step):
+    """The target of every so many rows, which count as all; None for most of them."""
+    if step < 2:
+        return None
+    rows, likelihood = target.rows.every(step), target.likelihood
+    settings = {
+        "prior": target.prior,
+        "scale": target.scale,
+        "temperature": target.temperature * len(target.rows) / len(rows),
+        "fit_intercept": target.intercept,
+    }
+    return GLMTarget(rows, likelihood, **settings)
+
+
+def _centred(target, theta, node, done):
+    """The quadratic around the mode at the heaviest scale, and that scale.
+
+    Around that of another scale it would be far off: likelihoods that a scale hardly
+    shrinks have their mode where they are flat.
+    """
+    for _ in range(_MOST_MOVES):
+        quadratic = _mode(target, theta, node, done)
+        if target.scale_prior is None:
+            return quadratic, node
+        kinds = quadratic.under(target.prior, target.scale)
+        node = _heaviest(kinds, target.prior)
+        precision = _precision(target, node)
+        aim = np.linalg.solve(quadratic.bend + precision, quadratic.slope)
+        away = aim - quadratic.centre
+        theta = aim
+        if away @ (quadratic.bend + precision) @ away < max(done, _ROUGH):
+            return quadratic, node
+    raise LinAlgError("the mode moves with the scale.")
+
+
+def _mode(target, theta, node, done):
+    """The quadratic around the mode at one scale, by Newton's method.
+
+    The Hessian of the step before will do for the last steps.
+    """
+    precision, step = _precision(target, node), np.zeros(target.dim)
+    bends, best = True, -np.inf
+    for _ in range(_MOST_STEPS):
+        value, slope, *bend = target.expansion(theta, bends)
+        pulled = precision @ theta
+        height = value - 0.5 * theta @ pulled
+        if not height >= best - 1e-6 * abs(best):
+            step = 0.25 * step
+            theta = theta - 3.0 * step
+            continue
+        best = max(best, height)
+        if bends:
+            (hessian,) = bend
+            root = cho_factor(hessian + precision)
+        step = cho_solve(root, slope - pulled)
+        squared = step @ (slope - pulled)
+        if squared < done:
+            return Quadratic.around(theta, value, slope, hessian)
+        theta, bends = theta + step, not squared < _KEPT
+    raise LinAlgError("the search for a mode does not end.")
+
+
+def _precision(target, node):
+    """Of all parameters under the prior at one scale."""
+    prior, scale = target.prior, target.scale
+    if target.scale_prior is None:
+        return np.diag(scale**-2.0)
+    if node.kind == 0:
+        shared = np.resize(prior.shared, len(scale))
+        return np.diag((scale * np.where(shared, np.exp(node.log_s), 1.0)) ** -2)
+    return np.linalg.inv(prior.covariance_given(scale, node))
+
+
+def _heaviest(kinds, prior):
+    heights = [_heights(one, prior) for one in kinds]
+    kind, k = np.unravel_index(np.argmax(heights), np.shape(heights))
+    return ScaleNode(float(prior.log_s[k]), int(kind))
+
+
+def _nodes(target, quadratic, node):
+    """`Nodes` whose means are shifted; None where a quadratic is not close enough."""
+    prior = target.scale_prior
+    enough = max(_SHIFTING, _SHIFTING_EACH * target.dim)
+    part = _part(target, len(target.rows) // enough) or target
+    if prior is None:
+        mean, covariance = _given(target, quadratic, node)
+        pull, miss = _skewed(part, mean, covariance)
+        if not miss <= _CLOSE:
+            return None
+        log_evidence = quadratic.value + 0.5 * quadratic.slope @ mean
+        log_evidence += 0.5 * np.linalg.slogdet(covariance)[1]
+        log_evidence -= np.log(target.scale).sum()
+        moments = (mean + covariance @ pull)[None], covariance[None]
+        gaussians = Gaussians(np.array([log_evidence]), *moments)
+        return [Nodes(np.zeros(1), np.ones(1), gaussians, log_evidence)]
+    kinds = quadratic.under(prior, target.scale)
+    (mean,), (covariance,) = kinds[node.kind].gaussians(np.array([node.log_s]))
+    pull, miss = _skewed(part, mean, covariance)
+    if not (miss <= _CLOSE and _holds_far_off(target, part, quadratic, kinds)):
+        return None
+    return [_spread(one, prior, pull) for one in kinds]
+
+
+def _skewed(part, mean, covariance):
+    """What third derivatives pull a mean by, and half the squared shift in sds."""
+    factor = np.linalg.cholesky(covariance)
+    pull = part.skewness(mean, factor)
+    return pull, 0.5 * np.sum((factor.T @ pull) ** 2)
+
+
+def _holds_far_off(target, part, quadratic, kinds):
+    """Whether the quadratic is close at the likely scale whose mean is farthest.
+
+    There the slope of the log likelihood is that of the quadratic, by a pass over all
+    rows where the mean is not next to the centre.
+    """
+    prior = target.scale_prior
+    farthest, there = 0.0, None
+    for kind, one in enumerate(kinds):
+        log_s = prior.log_s[_inside(one, prior, _LIKELY)][[0, -1]]
+        for s, mean, covariance in zip(log_s, *one.gaussians(log_s), strict=True):
+            away = mean - quadratic.centre
+            distance = away @ np.linalg.solve(covariance, away)
+            if distance >= farthest:
+                farthest = distance
+                there = ScaleNode(float(s), kind), mean, covariance
+    if farthest < _NEXT:
+        return True
+    node, mean, covariance = there
+    _, slope = target.expansion(mean, bends=False)
+    rest = slope - _precision(target, node) @ mean
+    miss = 0.5 * rest @ covariance @ rest + _skewed(part, mean, covariance)[1]
+    return miss <= _CLOSE_THERE
+
+
+def _given(target, quadratic, node):
+    """Mean and covariance where the scale of the prior is known."""
+    covariance = np.linalg.inv(quadratic.bend + _precision(target, node))
+    return covariance @ quadratic.slope, covariance
+
+
+def _spread(kind, prior, pull):
+    """`Nodes` at equal distances where the posterior of ln s is."""
+    inside = prior.log_s[_inside(kind, prior, _DROP)]
+    count = max(_LEAST, 1 + int(np.ceil((inside[-1] - inside[0]) / _SPACING)))
+    log_s = np.linspace(inside[0], inside[-1], count)
+    log_evidence = kind.log_evidence(log_s)
+    weights = log_evidence + prior.factor.value_and_score(log_s)[0]
+    weights = np.exp(weights - weights.max())
+    means, covariances = kind.gaussians(log_s)
+    gaussians = Gaussians(log_evidence, means + covariances @ pull, covariances)
+    total = log_sum_exp(_heights(kind, prior)[None])[0]
+    return Nodes(log_s, weights / weights.sum(), gaussians, total)
+
+
+def _heights(kind, prior):
+    """Log masses of the grid of ln s, not normalised."""
+    return kind.log_evidence(prior.log_s) + prior.log_mass
+
+
+def _inside(kind, prior, drop):
+    """Where the grid of ln s is so few nats below its highest point."""
+    height = _heights(kind, prior)
+    return height > height.max() - drop

@@ -1,0 +1,192 @@
+"""Closed forms at all scales around a quadratic, and when one is used."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.special import expit
+from scipy.stats import multivariate_normal
+
+from skboost._row_blocks import BlockTables, Table
+from skboost.proposals._quadratic import Quadratic, quadratic_nodes
+from skboost.targets import (
+    CommonScale,
+    GLMTarget,
+    HalfTPrior,
+    Logistic,
+    NormalPrior,
+    Poisson,
+    PrincipalScale,
+    ScaleNode,
+    StudentTPrior,
+)
+
+
+def rows_of(n, dim, seed=0, shift=0.0, spread=1.0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, dim)) @ (np.eye(dim) + 0.3)
+    eta = spread * X @ rng.normal(size=dim) / np.sqrt(dim) + shift
+    return X, (rng.uniform(size=n) < expit(eta)).astype(float)
+
+
+def target_of(rows, likelihood=None, principal=True, temperature=1.0, intercept=True):
+    n = rows.n_features
+    factor, shared = HalfTPrior(scale=1.5), np.arange(n + intercept) < n
+    scale = np.append(np.linspace(0.5, 1.5, n), 10.0)[: n + intercept]
+    covariance = np.eye(n) + 0.5
+    prior = (
+        PrincipalScale(shared, covariance, factor)
+        if principal
+        else CommonScale(NormalPrior(), shared, n, factor)
+    )
+    return GLMTarget(
+        rows, likelihood or Logistic(), prior=prior, scale=scale,
+        fit_intercept=intercept, temperature=temperature,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("kind", [0, 1, 2])
+def test_closed_forms_at_all_scales_are_those_of_each_scale(kind, intercept):
+    rng = np.random.default_rng(kind)
+    X, y = rows_of(20, 3)
+    target = target_of(Table(X, y), intercept=intercept)
+    dim, prior = target.dim, target.prior
+    root = rng.normal(size=(dim, dim))
+    quadratic = Quadratic(np.zeros(dim), -3.0, rng.normal(size=dim), root @ root.T)
+    found = quadratic.under(prior, target.scale)[kind]
+    for log_s in (-1.0, 0.7):
+        if kind:
+            node = ScaleNode(log_s, kind)
+            covariance = prior.covariance_given(target.scale, node)
+        else:
+            grown = np.where(np.resize(prior.shared, dim), np.exp(log_s), 1.0)
+            covariance = np.diag((target.scale * grown) ** 2)
+        precision = np.linalg.inv(covariance)
+        inverse = np.linalg.inv(quadratic.bend + precision)
+        mean = inverse @ quadratic.slope
+        # ln Z by Bayes' theorem at the mean.
+        log_z = quadratic.value + mean @ quadratic.slope
+        log_z -= 0.5 * mean @ quadratic.bend @ mean
+        log_z += multivariate_normal(np.zeros(dim), covariance).logpdf(mean)
+        log_z -= multivariate_normal(mean, inverse).logpdf(mean)
+        (found_mean,), (found_covariance,) = found.gaussians(np.array([log_s]))
+        np.testing.assert_allclose(found.log_evidence(np.array([log_s])), log_z)
+        np.testing.assert_allclose(found_mean, mean, rtol=1e-9)
+        np.testing.assert_allclose(found_covariance, inverse, rtol=1e-9, atol=1e-12)
+
+
+def moments(nodes):
+    """Mean and standard deviations over all nodes, and the log evidence."""
+    share = np.array([one.log_evidence for one in nodes])
+    log_evidence = np.logaddexp.reduce(share)
+    share = np.exp(share - log_evidence)
+    weights = np.concatenate(
+        [s * one.weights for s, one in zip(share, nodes, strict=True)]
+    )
+    means = np.concatenate([one.gaussians.means for one in nodes])
+    covariances = np.concatenate([one.gaussians.covariances for one in nodes])
+    mean = weights @ means
+    second = np.einsum("k,kii->i", weights, covariances) + weights @ means**2
+    return mean, np.sqrt(second - mean**2), log_evidence
+
+
+def by_importance(target, mean, sd, n=8_000):
+    """The same by draws of a wider Gaussian, with standard errors of the means."""
+    quadratic = target.expansion(mean)
+    covariance = 1.2 * np.linalg.inv(quadratic[2] + np.diag(1e-3 / sd**2))
+    proposal = multivariate_normal(mean, covariance)
+    theta = proposal.rvs(n, random_state=0)
+    log_w = target.log_density(theta) - proposal.logpdf(theta)
+    w = np.exp(log_w - log_w.max())
+    log_evidence = np.log(w.mean()) + log_w.max()
+    w /= w.sum()
+    at = w @ theta
+    return at, np.sqrt(w @ (theta - at) ** 2), log_evidence, 1.0 / np.sum(w**2)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "principal"),
+    [(Logistic(), True), (Logistic(), False), (Poisson(), False)],
+)
+def test_it_is_the_posterior_of_many_rows(likelihood, principal):
+    X, y = rows_of(1500, 3)
+    if isinstance(likelihood, Poisson):
+        y = np.random.default_rng(1).poisson(np.exp(0.2 * X[:, 0])).astype(float)
+    target = target_of(Table(X, y), likelihood, principal)
+    mean, sd, log_evidence = moments(quadratic_nodes(target))
+    exact, exact_sd, exact_evidence, ess = by_importance(target, mean, sd)
+    # A third of what would show in an interval, and errors of the draws.
+    assert np.all(np.abs(mean - exact) < (0.03 + 4.0 / np.sqrt(ess)) * exact_sd)
+    np.testing.assert_allclose(sd, exact_sd, rtol=0.02 + 4.0 / np.sqrt(2.0 * ess))
+    np.testing.assert_allclose(log_evidence, exact_evidence, atol=0.03)
+
+
+def test_means_are_shifted_as_third_derivatives_ask():
+    X, y = rows_of(400, 2, shift=-2.0)
+    target = target_of(Table(X, y), principal=False)
+    (nodes,) = quadratic_nodes(target)
+    mean, sd, _ = moments([nodes])
+    exact, exact_sd, _, ess = by_importance(target, mean, sd)
+    mode = mean - np.einsum(
+        "k,kij->ij", nodes.weights, nodes.gaussians.covariances
+    ) @ target.skewness(mean, np.linalg.cholesky(nodes.gaussians.covariances[4]))
+    missed = np.abs(mode - exact)[-1] / exact_sd[-1]
+    assert missed > 0.08
+    assert np.abs(mean - exact)[-1] / exact_sd[-1] < 0.4 * missed + 4.0 / np.sqrt(ess)
+
+
+@pytest.mark.parametrize("case", ["few rows", "separable", "wide", "heavy tails"])
+def test_it_stands_back_where_the_posterior_is_no_gaussian(case):
+    n, dim = (40, 3) if case == "few rows" else (2000, 3)
+    X, y = rows_of(n, dim)
+    if case == "separable":
+        y = (X @ np.ones(3) > 0.0).astype(float)
+    if case == "wide":
+        X, y = rows_of(200, 12)
+    target = target_of(Table(X, y), principal=False)
+    if case == "heavy tails":
+        target = GLMTarget(
+            target.rows, Logistic(), scale=target.scale,
+            prior=CommonScale(StudentTPrior(), target.prior.shared, 3, HalfTPrior()),
+        )  # fmt: skip
+    assert quadratic_nodes(target) is None
+
+
+def test_rows_may_be_sparse_weighted_repeated_or_in_blocks():
+    X, y = rows_of(9000, 2)
+    X[np.abs(X) < 0.5] = 0.0
+    order = np.argsort(y, kind="stable")  # classes one after the other
+    X, y = X[order], y[order]
+    ways = {
+        "dense": Table(X, y),
+        "sparse": Table(sparse.csr_matrix(X), y),
+        "single precision": Table(X.astype(np.float32), y),
+        "half weights": Table(np.vstack([X, X]), np.append(y, y), 0.5),
+        "blocks": BlockTables(
+            lambda: (Table(X[k : k + 3000], y[k : k + 3000]) for k in (0, 3000, 6000)),
+            9000,
+            2,
+        ),
+    }
+    found = {name: moments(quadratic_nodes(target_of(t))) for name, t in ways.items()}
+    mean, sd, log_evidence = found.pop("dense")
+    for name, other in found.items():
+        # Parts of the rows differ, which is what the search begins with.
+        assert np.all(np.abs(other[0] - mean) < 0.01 * sd), name
+        np.testing.assert_allclose(other[1], sd, rtol=3e-3, err_msg=name)
+        np.testing.assert_allclose(other[2], log_evidence, atol=3e-3, err_msg=name)
+
+
+def test_a_temperature_is_a_weight_and_a_rare_class_has_its_part():
+    X, y = rows_of(20_000, 2, shift=-4.5)
+    assert 0.005 < y.mean() < 0.03
+    plain = moments(quadratic_nodes(target_of(Table(X, y, 0.5))))
+    tempered = moments(quadratic_nodes(target_of(Table(X, y), temperature=0.5)))
+    np.testing.assert_allclose(tempered[0], plain[0], rtol=1e-8)
+    whole = target_of(Table(X, y))
+    slope = whole.expansion(moments(quadratic_nodes(whole))[0], bends=False)[1]
+    # Near the maximum of the likelihood, slopes are small beside those far from it.
+    assert (
+        np.abs(slope).max()
+        < 0.05 * np.abs(whole.expansion(np.zeros(3), False)[1]).max()
+    )
