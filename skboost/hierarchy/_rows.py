@@ -164,5 +164,8 @@ class GroupSums:
 
 
 def main_factor(factors):
-    """Index of the factor with the most effects."""
-    return int(np.argmax([factor.size for factor in factors]))
+    """Index of the factor with the most effects; never coefficients, where others are.
+
+    Nested factors are eliminated from the one with the most groups.
+    """
+    return int(np.argmax([factor.size * (factor.n_groups > 1) for factor in factors]))

@@ -34,6 +34,9 @@ _MOST_LEVELS = 3
 # many, at most so many, and of that many rows; the steps of differences of its
 # gradients, in units.
 _PAIRS, _PAIRED_ROWS, _STEP = (16, 64), 400_000, 0.2
+# Logarithms of scales and noise beyond which a search steps back: of their ratios
+# products are taken, of which floating point holds none further out.
+_FARTHEST_LEVEL = 100.0
 
 
 class HierarchicalTarget(Target):
@@ -98,6 +101,7 @@ class HierarchicalTarget(Target):
     def split(self, theta):
         """What the marginal takes: coefficients, log scales, what all rows share."""
         beta, levels = theta[:, : self.n_columns], self._levels(theta)
+        levels = np.clip(levels, -_FARTHEST_LEVEL, _FARTHEST_LEVEL)
         return beta, levels[:, : self.n_levels], *levels[:, self.n_levels :].T
 
     def _levels(self, theta):

@@ -130,6 +130,20 @@ def targets(rows):
     )
 
 
+@pytest.mark.parametrize("name", ["intercepts", "slopes", "crossed"])
+def test_scales_without_bound_are_a_wall_and_no_overflow(name):
+    for target in targets(rows_of(name)):
+        far = np.zeros((2, target.dim))
+        far[:, target.n_columns :] = [[400.0], [-400.0]]
+        far = np.vstack([far, far])
+        # Large effects of next to no noise, and the other way round.
+        far[2:, -1] *= -1.0
+        with np.errstate(all="raise", under="ignore"):
+            value, score = target.value_and_score(far)
+        assert (value < target.log_density(np.zeros((1, target.dim)))).all()
+        assert np.isfinite(score).all()
+
+
 def mixture_of(dim):
     """Two Gaussians over the scales."""
     family = FullGaussian()
@@ -295,6 +309,29 @@ def test_weights_make_laplace_exact_for_coefficients(likelihood, response, few):
     np.testing.assert_allclose((means - exact @ beta) / spread, 0.0, atol=0.05)
     # What stands beside scales has the mean to first order.
     np.testing.assert_allclose((centre - exact @ beta) / spread, 0.0, atol=0.05)
+
+
+@pytest.mark.parametrize(("likelihood", "response"), ALL_LIKELIHOODS)
+def test_more_coefficients_than_groups_leave_the_finest_factor_first(
+    likelihood, response
+):
+    """Effects that are drawn and those that are integrated say the same."""
+    rows, n = grouped(((2, 1), (5, 1)), response, nested=True), 30
+    X = np.random.default_rng(2).normal(size=(len(rows.y), 7))
+    marginal = LaplaceMarginal(replace(rows, X=X), likelihood, np.full(7, 0.1))
+    normals = (
+        *standard_normals(rows, n),
+        np.random.default_rng(4).normal(size=(7, n, 1)),
+    )
+    given = [np.empty((n, 0)), np.full((n, 2), -0.5)]
+    given += [np.full(n, -0.5 * k) for k in range(likelihood.n_further)]
+    drawn, summed = (
+        np.exp(marginal.weighted_effects(normals, *given, few=few)[1]).mean(axis=0)
+        for few in (0.0, 1.0)
+    )
+    apart = drawn - summed
+    assert abs(apart.mean()) < 4.0 * apart.std() / np.sqrt(n)
+    np.testing.assert_allclose(summed, 1.0, atol=0.5)
 
 
 @pytest.mark.parametrize(("likelihood", "response"), LIKELIHOODS)
