@@ -14,7 +14,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skboost import BoostingResult, boost_posterior
 from skboost.callbacks import Checkpoint
-from skboost.families import LaplaceProduct
 from skboost.posterior import MixturePosterior
 from skboost.strategies import ResidualGain
 
@@ -209,7 +208,6 @@ def test_an_unfinished_run_warns_where_it_was_called():
         ({"x0": np.zeros((0, 2))}, "x0 must be finite, of shape"),
         ({"x0": [[0.0, 1.0], [1.0]]}, "x0 must hold numbers, in rows of one length"),
         ({"x0": ("low", "high")}, "x0 must hold numbers"),
-        ({"family": LaplaceProduct()}, "Use family='laplace'"),
         ({"x0": np.zeros((2, 2, 2))}, "x0 must be finite, of shape"),
         ({"x0": (1.0, -1.0)}, "low < high"),
         ({"x0": (-1.0, 0.0, 1.0)}, "x0 as a box must be a tuple"),

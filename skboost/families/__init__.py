@@ -5,7 +5,7 @@ from skboost.families._component import Component, Evaluation
 from skboost.families._component import resolved as _resolved
 from skboost.families._diagonal import DiagonalGaussian
 from skboost.families._full import FullGaussian
-from skboost.families._laplace import Laplace, LaplaceProduct
+from skboost.families._laplace import Laplace
 from skboost.families._low_rank import LowRankGaussian, rank_of
 from skboost.families._moments import linear_moments, squared, whitening_by
 from skboost.families._structured import MAX_FULL_DIM, Gaussian
@@ -31,7 +31,7 @@ def as_family(family, dim=1):
     Raises
     ------
     ValueError
-        If the name is unknown, or the family cannot be searched over.
+        If the name is unknown.
     """
     if not isinstance(family, VariationalFamily | Gaussian):
         if not isinstance(family, str) or family not in FAMILIES:
@@ -40,11 +40,6 @@ def as_family(family, dim=1):
                 f"object; got {family!r}."
             )
         return FAMILIES[family](dim)
-    if isinstance(family, LaplaceProduct):
-        raise ValueError(
-            "family must be one that can be searched over; got LaplaceProduct(), the "
-            "product of two fitted components. Use family='laplace'."
-        )
     return _resolved(family)
 
 
@@ -57,7 +52,6 @@ __all__ = [
     "FullGaussian",
     "Gaussian",
     "Laplace",
-    "LaplaceProduct",
     "LowRankGaussian",
     "StudentT",
     "VariationalFamily",

@@ -244,9 +244,8 @@ class VariationalFamily(BaseEstimator):
         -------
         Component
             Of the same family for diagonal and full Gaussians, of twice the rank (at
-            most dim) for a low-rank Gaussian, a `LaplaceProduct` for Laplace
-            densities. Its log density is ``(ln s_a + ln s_b) / 2`` minus the value of
-            `log_affinity`.
+            most dim) for a low-rank Gaussian. Its log density is
+            ``(ln s_a + ln s_b) / 2`` minus the value of `log_affinity`.
 
         Raises
         ------
@@ -256,11 +255,10 @@ class VariationalFamily(BaseEstimator):
         raise ValueError(self._no_root_products())
 
     def _no_root_products(self):
-        # The registry stands above this file; a test compares the names with it.
         return (
             "the family must have a closed form of integral sqrt(s_a s_b), as "
             f"objective='hellinger' needs; got {self!r}, which has none. Use "
-            "family='gaussian' or 'laplace'."
+            "family='gaussian'."
         )
 
     def mean(self, params):

@@ -117,7 +117,7 @@ class RootGain(Objective):
         if not family.root_products:
             raise ValueError(
                 "objective='hellinger' needs a family whose square roots have products "
-                f"in closed form: 'gaussian' or 'laplace'; got family={family!r}."
+                f"in closed form, which Gaussian ones have; got family={family!r}."
             )
         return family.with_rank()
 

@@ -5,14 +5,13 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skboost.approximation import Roots
-from skboost.families import DiagonalGaussian, FullGaussian, Laplace, LowRankGaussian
+from skboost.families import DiagonalGaussian, FullGaussian, LowRankGaussian
 from skboost.frank_wolfe import best_coefficients
 
 FAMILIES = [
     DiagonalGaussian(),
     FullGaussian(),
     LowRankGaussian(rank=1),
-    Laplace(),
 ]
 
 

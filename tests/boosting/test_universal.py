@@ -56,7 +56,6 @@ def test_a_run_that_is_stuck_has_not_converged():
         ({"max_iter": 6}, 0.14),
         ({"refine": False}, 0.7),
         ({"refine": False, "corrective": "none"}, 0.7),
-        ({"family": "laplace"}, 0.7),
         ({"max_components": 2}, 0.7),
     ],
     ids=repr,
