@@ -1,4 +1,6 @@
-"""Columns of X as users pass them, and which hold strings or categories."""
+"""Columns of X as users pass them, and which hold strings, categories or dates."""
+
+from datetime import date, time, timedelta
 
 import numpy as np
 from sklearn.utils.validation import validate_data as validate_any
@@ -36,8 +38,38 @@ def holds_labels(X, i):
     return any(isinstance(value, str) for value in values)
 
 
-def label_columns(X):
-    """Positions of the columns of strings and categories."""
+_DATES = (date, time, timedelta, np.datetime64, np.timedelta64)
+
+
+def is_dated(values):
+    """Whether an array, or any of its objects, holds dates, periods or durations."""
+    values = np.asarray(values)
+    if values.dtype.kind != "O":
+        return values.dtype.kind in "mM"
+    return any(
+        isinstance(one, _DATES) or type(one).__name__ == "Period"
+        for one in values.ravel()
+    )
+
+
+def refuse_dates(values, name, column=None):
+    """A ValueError where an array of what users pass as `name` holds dates.
+
+    As a number a date would count from its library's origin in its column's unit, and
+    nothing says that both are those of the rows before.
+    """
+    if is_dated(values):
+        where = "" if column is None else f" in column {column!r}"
+        raise ValueError(
+            f"{name} must have numbers{where}; got dates, periods or durations. "
+            "Convert them to one unit from one origin: days are (dates - "
+            "np.datetime64('2020-01-01')) / np.timedelta64(1, 'D'), and durations / "
+            "np.timedelta64(1, 'D')."
+        )
+
+
+def _suspects(X):
+    """Positions of the columns that may hold what is no number."""
     if isinstance(X, list | tuple):
         # Of lists the first row alone: NumPy reads them all later.
         X = np.array([*X[:1]], dtype=object)
@@ -46,17 +78,18 @@ def label_columns(X):
     elif isinstance(X, np.ndarray) and X.ndim == 2:
         kinds = X.dtype.kind * X.shape[1]
     else:
-        return []
-    return [i for i, kind in enumerate(kinds) if kind in "OUST" and holds_labels(X, i)]
+        return X, []
+    return X, [i for i, kind in enumerate(kinds) if kind in "OUSTmM"]
 
 
 def validate_data(estimator, X, *args, advice=None, **kwargs):
-    """scikit-learn's check, after one that refuses strings and categories by name.
+    """scikit-learn's check, after one that refuses strings, categories and dates.
 
-    Without it strings such as "1" would be numbers in silence. Where `advice` is None,
-    they are to be encoded.
+    Without it strings such as "1" and dates would be numbers in silence. Where `advice`
+    is None, strings are to be encoded.
     """
-    labels = label_columns(X)
+    rows, suspects = _suspects(X)
+    labels = [i for i in suspects if holds_labels(rows, i)]
     if labels:
         some = [X.columns[i] if hasattr(X, "columns") else i for i in labels]
         names = ", ".join(map(repr, some[:8])) + ", ..." * (len(some) > 8)
@@ -69,4 +102,9 @@ def validate_data(estimator, X, *args, advice=None, **kwargs):
             "X must have numbers in all columns; got strings or categories in "
             f"{names}. {advice or encode}"
         )
+    for i in suspects:
+        column = rows.columns[i] if hasattr(rows, "columns") else i
+        refuse_dates(column_of(rows, i), "X", column)
+    if kwargs.get("y_numeric"):
+        refuse_dates(args[0], "y")
     return validate_any(estimator, X, *args, **kwargs)

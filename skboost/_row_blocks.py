@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 from scipy import sparse
 
-from skboost._columns import validate_data
+from skboost._columns import refuse_dates, validate_data
 from skboost._parallel import SharedWithWorkers, chunked_map, row_blocks
 from skboost._rows import MAX_BYTES, canonical_rows
 
@@ -133,6 +133,7 @@ def checked_weights(weight, n_rows):
     """Weights of a block as floats, 1.0 for None."""
     if weight is None:
         return 1.0
+    refuse_dates(weight, "sample_weight")
     weight = np.asarray(weight, dtype=float)
     if weight.shape != (n_rows,) or not (np.isfinite(weight) & (weight >= 0)).all():
         raise ValueError(

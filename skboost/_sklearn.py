@@ -19,8 +19,16 @@ from sklearn.utils._param_validation import (
     StrOptions,
     validate_params,
 )
-from sklearn.utils.validation import _check_sample_weight as check_sample_weight
+from sklearn.utils.validation import _check_sample_weight
 from sklearn.utils.validation import _num_samples as num_samples
+
+from skboost._columns import refuse_dates
+
+
+def check_sample_weight(sample_weight, X, **settings):
+    """scikit-learn's check, to which dates would be numbers."""
+    refuse_dates(sample_weight, "sample_weight")
+    return _check_sample_weight(sample_weight, X, **settings)
 
 
 def registered_callbacks(estimator):

@@ -7,6 +7,7 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from skboost._columns import is_dated, refuse_dates
 from skboost._pickles import VersionedPickle
 from skboost._sklearn import HasMethods, fit_context
 from skboost.decomposition._svi_matrix_factorization import SVIMatrixFactorization
@@ -86,6 +87,7 @@ class RatingRegressor(RegressorMixin, VersionedPickle, BaseEstimator):
             rating is not finite. What was fitted before stays usable.
         """
         pairs = _labels(X)
+        refuse_dates(y, "y")
         y = check_array(
             column_or_1d(y, warn=True),
             ensure_2d=False,
@@ -208,6 +210,11 @@ class RatingRegressor(RegressorMixin, VersionedPickle, BaseEstimator):
 
 def _labels(X):
     """Labels of users and of items, two arrays of objects."""
+    if is_dated(X):
+        raise ValueError(
+            "X must have strings or numbers as labels; got dates or durations. "
+            "Convert them to strings."
+        )
     X = check_array(X, dtype=object, ensure_all_finite=False, input_name="X")
     if X.shape[1] != 2:
         raise ValueError(

@@ -8,7 +8,7 @@ from scipy import sparse
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
-from skboost._columns import column_of, declared_order, holds_labels
+from skboost._columns import column_of, declared_order, holds_labels, refuse_dates
 from skboost._math import as_floats
 from skboost._row_blocks import Table
 from skboost._rows import canonical_rows
@@ -48,6 +48,7 @@ def numbers_of(X, columns):
 
 
 def _column_of_numbers(X, i, name):
+    refuse_dates(column_of(X, i), "X", name)
     try:
         if holds_labels(X, i):
             raise ValueError("fit had numbers there, and these are labels")
@@ -81,6 +82,7 @@ def categories_at(X, i, name):
             f"X must be a DataFrame or an array of objects where column {name!r} is to "
             "be a feature: in an array of strings numbers are strings, too."
         )
+    refuse_dates(column_of(X, i), "X", name)
     values = labels_of(X, i, name, "")
     found = np.unique(values).tolist()
     if not 1 < len(found) < max(len(values), 3):

@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
-from skboost._columns import validate_data
+from skboost._columns import refuse_dates, validate_data
 from skboost._sklearn import Interval
 from skboost.linear_model._predictive import plain_rows
 from skboost.linear_model._preprocessors import affine_map, steps_before
@@ -291,6 +291,7 @@ def tails_of(level):
 def checked_numbers(estimator, X, y):
     """Responses as finite floats, (n_samples,); a ValueError where they are not."""
     y = one_for_each_row(estimator, X, one_response(y))
+    refuse_dates(y, "y")
     y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
     return NormalNoise().checked(y, len(y))
 

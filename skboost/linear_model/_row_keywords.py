@@ -4,6 +4,7 @@ import numpy as np
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import check_consistent_length, column_or_1d
 
+from skboost._columns import refuse_dates
 from skboost._row_blocks import RowBlocks
 from skboost._sklearn import check_sample_weight, num_samples, rows_of
 from skboost.fitting import warn_where_called
@@ -58,6 +59,7 @@ def counted_classes(X, y, trials, classes=(0, 1)):
 
 def _whole(name, values):
     """Counts as floats, (n,); a ValueError for what is none."""
+    refuse_dates(values, name)
     values = column_or_1d(values, dtype=np.float64)
     # A proportion times its trials is a whole number but for rounding.
     whole = np.rint(values)

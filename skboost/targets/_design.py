@@ -9,6 +9,7 @@ the last parameter meets a constant that is added or summed where it is due.
 import numpy as np
 from scipy import sparse
 
+from skboost._columns import refuse_dates
 from skboost._math import as_floats
 
 
@@ -120,6 +121,7 @@ def with_exposure(offset, exposure, n_samples):
 
 def _one_per_row(name, given, n_samples):
     """An argument of a user as a float array (n_samples,)."""
+    refuse_dates(given, name)
     try:
         values = as_floats(given)
     except (TypeError, ValueError) as error:
