@@ -29,6 +29,25 @@ def ratings(load, name):
     return load.ratings_matrix(load.load(name)).tocsr()
 
 
+def split_entries(X, share=0.1, seed=0):
+    """Training and test matrices (CSR) that share out the stored entries.
+
+    One of each row, drawn at random, stays in training.
+    """
+    found, rng = sp.coo_array(X), np.random.default_rng(seed)
+    order = rng.permutation(found.nnz)
+    _, first = np.unique(found.row[order], return_index=True)
+    free = np.delete(order, first)[: round(share * found.nnz)]
+    held = np.zeros(found.nnz, dtype=bool)
+    held[free] = True
+
+    def only(which):
+        parts = found.data[which], (found.row[which], found.col[which])
+        return sp.csr_array(parts, shape=found.shape)
+
+    return only(~held), only(held)
+
+
 def triples(X):
     """Rows, columns and values of the observed entries of either kind of matrix."""
     if sp.issparse(X):

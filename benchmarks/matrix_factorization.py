@@ -22,13 +22,20 @@ from itertools import product
 
 import numpy as np
 import scipy.sparse as sp
-from _factors import RidgeALS, chosen_ridge, faces, masked, ratings, triples
+from _factors import (
+    RidgeALS,
+    chosen_ridge,
+    faces,
+    masked,
+    ratings,
+    split_entries,
+    triples,
+)
 
 from skboost import BoostedMatrixFactorization, SVIMatrixFactorization
 from skboost._entries import Entries
 from skboost.conjugate import FactorTarget, MatrixFactorizationModel, ObservedEntries
 from skboost.conjugate.factorization._ascent import factor_round as balanced_round
-from skboost.model_selection import train_test_split_entries
 from skboost.strategies import (
     PerEmbedding,
     ResidualGain,
@@ -223,11 +230,11 @@ def run_unit_noise(report, load, args):
 def run_ratings(report, load, args):
     X = ratings(load, args.part)
     for rank in (5, 10):
-        tuning, _ = train_test_split_entries(X, random_state=1000)
+        tuning, _ = split_entries(X, seed=1000)
         penalty = chosen_ridge(tuning, rank, True, _GRIDS["ratings"])
         runs = []
         for seed in range(args.replicates):
-            train, test = train_test_split_entries(X, random_state=seed)
+            train, test = split_entries(X, seed=seed)
             held = triples(test)
             als = RidgeALS(rank, penalty, True, n_iter=30, seed=seed)
             found = {"ALS": ridge(als, train, held)}
@@ -249,7 +256,7 @@ def run_fold_in(report, load, args):
     n_new = min(1000, X.shape[0] // 4)
     order = rng.permutation(X.shape[0])
     new, old = X[order[:n_new]], X[order[n_new:]]
-    known, held = train_test_split_entries(new, test_size=0.5, random_state=0)
+    known, held = split_entries(new, 0.5)
     where = triples(held)
     for rank in (5, 10):
         model = SVIMatrixFactorization(rank, biases=True, random_state=0)
