@@ -41,13 +41,15 @@ _ROUNDING = 1e-9
 class LogEvidence(NamedTuple):
     """Log evidence, its standard error, nats, and the Pareto shape of the weights.
 
-    `heaviest` is the largest share that one draw has in their sum.
+    `heaviest` is the largest share that one draw has in their sum, and `zero` that of
+    the draws of heavy-tailed copies at which the density is zero.
     """
 
     value: float
     se: float
     khat: float
     heaviest: float = 0.0
+    zero: float = 0.0
 
     @property
     def reliable(self):
@@ -93,12 +95,13 @@ def evidence_of(target, fresh, rng):
     n = int(TAIL_DRAWS * len(fresh.theta))
     tails = FreshDraws.of(target, heavy_tailed(fresh.mixture), n, rng, exact=False)
     theta = np.concatenate([fresh.theta, tails.theta])
-    return log_evidence(
+    found = log_evidence(
         np.concatenate([fresh.log_joint, tails.log_joint]),
         fresh.mixture.log_density(theta),
         tails.mixture.log_density(theta),
         (fresh.row_weights, tails.row_weights),
     )
+    return found._replace(zero=tails.outside)
 
 
 def log_evidence(log_joint, log_q, log_tails, row_weights):

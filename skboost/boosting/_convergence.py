@@ -127,14 +127,16 @@ def _by_draws(target, settings, state, gain, allowed, price):
         # Tails in many dimensions count by all that the Gaussian would leave.
         if _at_most(remaining) > (allowed if number else allowed_kl(target, True)):
             return Left()
+    # Noise may say that less than nothing is left.
+    shown = max(remaining.value, 0.0) + N_ERRORS * remaining.se
     few = (
         "no more than tol"
         if number
         else "as few as a Gaussian fitted to 1,000 exact draws would leave"
     )
     return Left(
-        f"Converged: less than about {_at_most(remaining):.2g} nats are left{how}, "
-        f"{few}, as far as draws of the mixture can see.",
+        f"Converged: less than about {shown:.2g} nats are left{how}, {few}, "
+        "as far as draws of the mixture can see.",
         orbits=orbits,
     )
 

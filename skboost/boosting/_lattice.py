@@ -85,8 +85,8 @@ class LatticeBoosting(SurrogateBoosting):
         info, n = Info.of(state, *parts), len(state.lattice.z)
         if left <= self.most_kl:
             little = (
-                f"Converged: {left:.2g} nats are left, within tol, by sums over a "
-                f"lattice of {n:,} points."
+                f"Converged: {max(left, 0.0):.2g} nats are left, within tol, by sums "
+                f"over a lattice of {n:,} points."
             )
             return replace(info, little_remains=little)
         stuck, much = move.kind == "rejected", left > 2.0 * self.most_kl

@@ -137,7 +137,8 @@ class BoostedMatrixFactorization(BayesianFactorization, BoostedEstimator):
     n_iter_ : int
         Iterations done.
     converged_ : bool
-        Whether the stopping rule ended the run.
+        Whether the stopping rule ended the run, and ``remaining_kl_`` is at most ten
+        times what `tol` allows.
     message_ : str
         Why the run ended.
     history_ : list of dict

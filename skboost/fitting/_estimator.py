@@ -82,6 +82,7 @@ class BoostedEstimator(FittingEstimator):
     posterior_ = FromFit("posterior")
     elbo_ = FromFit("report.elbo")
     elbo_se_ = FromFit("report.elbo_se")
+    converged_ = FromFit("converged")
     remaining_kl_ = FromFit("report.remaining_kl")
     remaining_kl_se_ = FromFit("report.remaining_kl_se")
     remaining_kl_interval_ = FromFit("report.remaining_kl_interval")
@@ -172,7 +173,6 @@ def common_attributes(fit):
         "duality_gap_se_": history[-1]["gap_se"],
         "duality_gap_path_": np.array([record["gap"] for record in history]),
         "n_iter_": fit.n_iter,
-        "converged_": fit.converged,
         "history_": history,
     }
 

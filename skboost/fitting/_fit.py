@@ -20,7 +20,7 @@ from skboost.fitting._judgement import (
     with_evidence,
     with_orbits,
 )
-from skboost.fitting._messages import message_of, warn_where_called
+from skboost.fitting._messages import message_of, most_kl, warn_where_called
 from skboost.fitting._prepare import behind_warp
 from skboost.fitting._run import agree
 from skboost.orbits import OrbitReport, most_images, remaining_after_orbits
@@ -90,9 +90,11 @@ class Fit:
     seed : int
     history : list of dict
         One record per iteration.
-    converged : bool
+    ended_well : bool
         Whether the stopping rule ended the run, and probes do not say that modes are
         missing.
+    most_kl : float
+        Nats that may remain of a fit that has converged, known with the report.
     allowed_kl, tol : float
         Nats that ``tol="auto"`` lets remain, zero for another `tol`; and that one.
     warp : WarpReport or None
@@ -128,10 +130,15 @@ class Fit:
     def _judged_by(self, judgement):
         self._judgement, self.misses_modes = judgement, bool(judgement.missed)
         self.remaining_before_orbits = judgement.remaining.value
-        self.converged = self.run.converged and not judgement.may_miss
+        self.ended_well = self.run.converged and not judgement.may_miss
+
+    @property
+    def converged(self):
+        """Whether the run ended well, and no more remains than that word allows."""
+        return self.ended_well and self.report.remaining_kl <= self.most_kl
 
     def leaves_more_than(self, nats):
-        """Whether more remains, by few draws where orbits follow.
+        """Whether more may remain, by few draws where orbits follow.
 
         They also decide where draws without orbits have weights with so heavy a tail
         that they see too little.
@@ -143,7 +150,10 @@ class Fit:
             return False
         engine, target, *_ = self._problem
         most = most_images(self._options.orbit)
-        if most == 1 or self._judgement.from_held_draws or not engine.draws_anew:
+        # Where a bend can hide few draws see too little of it, with their images, too.
+        hides = not (target.log_concave or target.modes_known)
+        held = self._judgement.from_held_draws or not engine.draws_anew
+        if most == 1 or held or (more and hides):
             return more
         rng = generator(self.seed, ORBIT, self.n_iter, 2)
         parts = self.mixture, lambda left: left.value <= nats, nats, most, rng
@@ -211,6 +221,7 @@ class Fit:
             parts = self._problem, self.run, done, judgement
             interval = interval_of(*parts, self._n_evaluated)
         elbo, remaining = with_orbits(done, judgement)
+        self.most_kl = most_kl(self._problem, judgement)
         constraints = self._constraints
         place = np.asarray if constraints is None else constraints.forward
         parts = self._problem, self.run, place, done, judgement, interval
@@ -289,7 +300,7 @@ class Fit:
     @classmethod
     def of_report(cls, report, **known):
         """A fit of which all has been computed, as it is read from a file."""
-        return cls._restored(run=None, report=report, **known)
+        return cls._restored(run=None, report=report, most_kl=np.inf, **known)
 
 
 class FromFit:

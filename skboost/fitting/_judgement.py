@@ -22,6 +22,10 @@ from skboost.calibration import (
     remaining_kl_interval,
 )
 
+# Share of draws of heavy-tailed copies at zero density above which there is a hard edge
+# within three standard deviations: where a density underflows it is smaller.
+_EDGE = 0.05
+
 
 class FoundMode(NamedTuple):
     """Where climbs ended: the mode, their number, its share of the mass at all modes,
@@ -69,6 +73,12 @@ class Judgement(NamedTuple):
         unseen = self.evidence.beyond(self.elbo.value + self.remaining.value)
         se = float(np.hypot(remaining.se, self.evidence.se if unseen else 0.0))
         return remaining._replace(value=remaining.value + unseen, se=se)
+
+    @property
+    def meets_edge(self):
+        """Whether the density is zero close to the mixture, as beyond a hard edge."""
+        beyond = self.evidence is not None and self.evidence.zero > _EDGE
+        return beyond or self.remaining.outside > 0.0
 
     @property
     def may_miss(self):

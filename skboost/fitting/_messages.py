@@ -26,10 +26,23 @@ def message_of(problem, run, place, corrected, judgement, interval):
     # Probes that found a mode contradict the word, and so does what orbits found left
     # of a mixture that few draws took for complete.
     _, remaining = with_orbits(corrected, judgement)
-    allowed = max(_MUCH, problem.engine.settings.allowed_kl or 0.0)
-    by_auto = run.end is not None and run.end.by == "auto"
-    doubtful = judgement.may_miss or (by_auto and remaining.value > allowed)
+    little = remaining.value <= min(_MUCH, most_kl(problem, judgement))
+    doubtful = judgement.may_miss or not little
     return missed + (_ended(message) if doubtful else message)
+
+
+def most_kl(problem, judgement):
+    """Nats that may remain of a fit that has converged.
+
+    Ten times what `tol` allows: fewer than half a nat, or than what is allowed itself.
+    No more than that at a hard edge, and less by what is cut off beyond it.
+    """
+    settings, outside = problem.engine.settings, judgement.remaining.outside
+    most = allowed = settings.allowed_kl or settings.tol
+    if not judgement.meets_edge:
+        most = min(10.0 * allowed, max(_MUCH, allowed))
+    with np.errstate(divide="ignore"):
+        return most + np.log1p(-outside)
 
 
 def _ended(message):
@@ -61,6 +74,12 @@ def _remarks(problem, run, corrected, judgement, interval):
             f" {100 * outside:.3g} % of the posterior's draws lie where the "
             f"density is zero: {engine.combination.outside_advice}. The ELBO is that "
             "of the posterior restricted to where it is not."
+        )
+    if judgement.meets_edge and not outside:
+        remarks += (
+            f" The density is zero at {100 * judgement.evidence.zero:.2g} % of draws "
+            "of wider components: it ends at a hard edge, which no smooth component "
+            f"follows: {engine.combination.outside_advice}."
         )
     modes = judgement.modes
     if run.converged and modes is not None and np.count_nonzero(modes.counts) == 1:

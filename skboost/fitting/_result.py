@@ -71,7 +71,9 @@ class BoostingResult(VersionedPickle):
         What orbits gained; None without `orbit`.
     converged : bool
         Whether the stopping rule ended the run, no probe found a mode that the mixture
-        lacks, and of several modes each was found by more than one climb.
+        lacks, of several modes each was found by more than one climb, and
+        `remaining_kl` is at most ten times what `tol` allows; beyond half a nat, or at
+        a hard edge of the density, at most that itself.
     message : str
         Why the run ended; it begins with "uncertified" where probes outside the
         mixture found a mode that it lacks, with more than `tol` of the mass.
@@ -104,6 +106,7 @@ class BoostingResult(VersionedPickle):
     """
 
     posterior = FromFit("posterior")
+    converged = FromFit("converged")
     elbo = FromFit("report.elbo")
     elbo_se = FromFit("report.elbo_se")
     remaining_kl = FromFit("report.remaining_kl")
@@ -120,7 +123,7 @@ class BoostingResult(VersionedPickle):
     def __init__(self, fit, target):
         self._fit, self._target = fit, target
         self.warp, self.history = fit.warp, fit.history
-        self.n_iter, self.converged = fit.n_iter, fit.converged
+        self.n_iter = fit.n_iter
 
     def __repr__(self):
         return (
@@ -277,7 +280,7 @@ class BoostingResult(VersionedPickle):
                 posterior=as_posterior(mixture, names, constraints),
                 stages=tuple(later),
                 history=values["history"],
-                converged=values["converged"],
+                ended_well=values["converged"],
                 warp=WarpReport.from_record(header.get("warp")),
             )
             result = cls(fit, None)

@@ -39,8 +39,8 @@ def has_converged(history, limits, facts):
     # unless the target is one whose expectations are exact.
     if info.within_tol and facts.exact:
         message = (
-            f"Converged: {info.remaining.value:.2g} nats are left, below tol, as "
-            "far as draws of the mixture can see."
+            f"Converged: {max(info.remaining.value, 0.0):.2g} nats are left, below "
+            "tol, as far as draws of the mixture can see."
         )
         return End("tol", message)
     if info.little_remains and not info.improper:
@@ -81,10 +81,11 @@ def _within_tol(info, limits, facts):
     if not _is_small(info, limits, facts):
         return ""
     estimate = _compared(info, limits)
+    # What would lose is not taken.
+    found = max(estimate.value, 0.0)
     return (
         f"Converged: the {limits.stopping} of the best component found is "
-        f"{estimate.value:.2g} {facts.unit} (standard error {estimate.se:.1g}), "
-        "within tol."
+        f"{found:.2g} {facts.unit} (standard error {estimate.se:.1g}), within tol."
     )
 
 

@@ -16,6 +16,8 @@ from skboost.modes._curvature import MAX_HESSIAN_DIM, laplace_approximation
 # Two ends are one mode within that many standard deviations of its Laplace
 # approximation, or where the density dips by less than that many nats between them.
 _SAME, _DIP = 0.25, 0.02
+# First steps of climbs from starts, in standard deviations of the narrowest component.
+_SHORT = 1e-2
 # Nats that a Newton step from the end of a climb may gain at most: climbs that end at a
 # mode leave a hundredth of it. Others go on, so many times: a bowl needs one or two.
 _RESTLESS, _MOST_CLIMBS = 1e-3, 3
@@ -362,8 +364,11 @@ class ModeSearch:
         rng = generator(self.settings.seed, MODES, *key)
         scale = mixture.component_scales().min(axis=0)
         if not known.components:
-            # Its own modes are no news.
-            known = self._climbed(known, mixture.component_locations(), scale)
+            # Its own modes are no news. A mode at a start may be narrower than any
+            # component, and searches from there leave it: it is a candidate, too.
+            begun = mixture.component_locations(), self.starts
+            for points, reach in zip(begun, (scale, _SHORT * scale), strict=True):
+                known = self._climbed(known, points, reach)
         # Draws that a mixture underrates most, from which climbs begin: in 4 to 32
         # dimensions they lead to a narrow shoulder with a tenth of the mass, which
         # climbs from far miss.

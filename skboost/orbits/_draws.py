@@ -207,7 +207,8 @@ class Orbits:
 
 def _heaviest(undone, free):
     """Mask of the fewest components with most of what the free ones carry."""
-    carried = np.where(free, np.nan_to_num(undone), -1.0)
+    # A sum of the largest numbers would overflow.
+    carried = np.where(free, np.nan_to_num(undone, posinf=1e300), -1.0)
     order = np.argsort(-carried, kind="stable")
     below = np.cumsum(carried[order]) < _SHARE * carried[free].sum()
     which = np.zeros_like(free)

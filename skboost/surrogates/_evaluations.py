@@ -28,6 +28,8 @@ _FALL, _LEAST_FALL, _MOST_FALL = 0.25, 0.02, 1.5
 # Standard deviations at which the width of a direction is measured, and what a
 # direction may be wider or narrower than its curvature says.
 _REACH, _WIDEST, _NARROWEST = 1.5, 2.0, 0.2
+# How often directions are measured at most.
+_MOST_LOOKS = 8
 # Relative step of differences where there is no gradient.
 _STEP = 1e-4
 
@@ -94,7 +96,7 @@ def laplace(target, start, scored, unit=1.0):
         step = np.linalg.solve(precision, slope)
         # What the climb left, one standard deviation at most.
         step /= max(1.0, np.sqrt(abs(slope @ step)))
-        mean, covariance = _measured(log, mode + step, precision)
+        mean, covariance = _measured(log, mode, step, precision)
     if not (np.isfinite(mean).all() and np.isfinite(covariance).all()):
         raise LogDensityError(
             f"log_density has no mode that a climb from {start} ends at: near {mode} "
@@ -179,23 +181,40 @@ def _from_values(log, mode, step, top, ends):
     return found
 
 
-def _measured(log, mode, precision):
-    """Mean and covariance after a look along the principal directions."""
+def _measured(log, mode, step, precision):
+    """Mean and covariance after a look along the principal directions.
+
+    From the mode, or a step from it where the density is higher. Where a ridge bends,
+    its tangent leaves it on both sides: what falls far more than its curvature says is
+    measured again over a shorter length, several times.
+    """
+    mode = _higher(log, mode, mode + step)
     unit = 1.0 / np.sqrt(np.diag(precision))
     values, axes = np.linalg.eigh(precision * np.outer(unit, unit))
-    sd = 1.0 / np.sqrt(values)
-    steps = _REACH * (unit[:, None] * axes * sd).T
-    found = log.at(np.concatenate([mode[None], _around(mode, steps)])).values
-    fall = np.maximum(found[0] - found[1:].reshape(2, -1), 1e-12)
+    scale = unit[:, None] * axes / np.sqrt(values)
+    for _ in range(_MOST_LOOKS):
+        ends = _around(mode, _REACH * scale.T)
+        found = log.at(np.concatenate([mode[None], ends])).values
+        fall = np.maximum(found[0] - found[1:].reshape(2, -1), 1e-12)
+        sides = _REACH / np.sqrt(2.0 * fall)
+        widest = np.maximum(sides.max(axis=0), 1e-6)
+        leaves = widest < _NARROWEST
+        if not leaves.any():
+            break
+        # What bends falls with the fourth power of a length.
+        scale = scale * np.where(leaves, np.sqrt(widest), 1.0)
     # Of half a normal distribution on either side.
-    sides = np.clip(_REACH / np.sqrt(2.0 * fall), _NARROWEST, _WIDEST)
-    ahead, behind = sides
+    ahead, behind = np.clip(sides, _NARROWEST, _WIDEST)
     shift = np.sqrt(2.0 / np.pi) * (ahead - behind)
     width = np.sqrt((1.0 - 2.0 / np.pi) * (ahead - behind) ** 2 + ahead * behind)
-    scale = unit[:, None] * axes * sd
-    mean = mode + scale @ shift
     factor = scale * width
-    return mean, factor @ factor.T
+    return _higher(log, mode, mode + scale @ shift, len(mode)), factor @ factor.T
+
+
+def _higher(log, point, other, fall=0.0):
+    """The other point, where the density falls by no more than so many nats there."""
+    here, there = log.at(np.array([point, other])).values
+    return other if there >= here - fall else point
 
 
 def log_proposal(pairs, theta):

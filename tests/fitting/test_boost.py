@@ -33,7 +33,7 @@ class TestRuns:
     @pytest.mark.parametrize("stopping", ["gain", "gap"])
     def test_a_wide_tolerance_ends_the_run_after_the_first_search(self, peak, stopping):
         fit = peak.boost(9, limits={"stopping": stopping, "tol": 1e6})
-        assert fit.converged and fit.n_iter == 2
+        assert fit.run.converged and fit.n_iter == 2
         assert stopping in fit.run.message
 
     def test_a_run_of_another_density_is_refused(self, peak, banana):

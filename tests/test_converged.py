@@ -1,0 +1,92 @@
+"""A fit says that it has converged only where little remains, edges and x0 included."""
+
+import autograd.numpy as anp
+import numpy as np
+import pytest
+
+from skboost import boost_posterior
+
+from .cases import EVERY
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+def exponentials(theta):
+    return anp.where(anp.all(theta > 0.0, axis=1), -anp.sum(theta, axis=1), -anp.inf)
+
+
+def cube(theta):
+    return anp.where(anp.all(anp.abs(theta) < 1.0, axis=1), 0.0 * theta[:, 0], -anp.inf)
+
+
+QUICK = {"max_iter": 1, "n_draws": 64, "orbit": None, "random_state": 0}
+
+
+@pytest.mark.parametrize("surrogate", ["auto", None])
+@pytest.mark.parametrize("density", [exponentials, cube])
+def test_a_hard_edge_is_named_and_has_not_converged(density, surrogate):
+    dim, start = 2, np.full(2, 0.5)
+    # A large tolerance ends the run by the stopping rule.
+    settings = QUICK | {"surrogate": surrogate, "tol": 0.2}
+    result = boost_posterior(density, dim, x0=start, **settings)
+    assert not (result.converged and result.remaining_kl > 0.2)
+    assert "constraints=" in result.message
+    if not result.converged:
+        assert "Converged" not in result.message
+
+
+def test_an_edge_far_from_the_mass_is_not_named():
+    def density(theta):
+        inside = anp.all(anp.abs(theta) < 8.0, axis=1)
+        return anp.where(inside, -0.5 * anp.sum(theta**2, axis=1), -anp.inf)
+
+    result = boost_posterior(density, 2, **QUICK)
+    assert result.converged and "constraints=" not in result.message
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_no_estimator_has_converged_where_much_remains(name):
+    case = EVERY[name]
+    for tol in (0.2, 1e3):
+        model = case.fit(tol=tol)
+        much = model.remaining_kl_ > min(10.0 * tol, max(0.5, tol))
+        assert not (model.converged_ and much)
+        if model.remaining_kl_ > 0.5 or not model.converged_:
+            assert "Converged" not in model.message_
+        assert "about -" not in model.message_
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.5])
+@pytest.mark.parametrize(("dim", "narrow"), [(1, 1e-3), (2, 1e-3), (3, 1e-2), (5, 0.1)])
+@pytest.mark.parametrize("seed", range(2))
+def test_a_start_is_a_candidate_however_narrow_its_mode(dim, narrow, shift, seed):
+    def density(theta):
+        near = -0.5 * anp.sum(theta**2, axis=1) / narrow**2 - dim * np.log(narrow)
+        return anp.logaddexp(near, -0.5 * anp.sum((theta - 6.0) ** 2, axis=1))
+
+    start = np.full(dim, shift * narrow)
+    result = boost_posterior(density, dim, x0=start, random_state=seed)
+    draws = result.posterior.sample(4000, random_state=0)
+    share = np.mean(np.abs(draws).max(axis=1) < 6.0 * narrow)
+    assert share == pytest.approx(0.5, abs=0.05)
+    assert min(np.abs(mode.location).max() for mode in result.modes_found) < narrow
+
+
+@pytest.mark.parametrize("start", [(-2.0, 4.0), (1.0, 1.0), (-4.0, 16.0)])
+@pytest.mark.parametrize("width", [0.1, 0.01, 0.003])
+@pytest.mark.parametrize("scored", [True, False])
+def test_a_surrogate_does_not_leave_a_bent_ridge(width, start, scored):
+    np_ = anp if scored else np
+
+    def density(theta):
+        theta = theta if scored else np.asarray(theta, dtype=float)
+        off = (theta[:, 1] - theta[:, 0] ** 2) / width
+        return np_.asarray(-(theta[:, 0] ** 2) / 8.0 - 0.5 * off**2)
+
+    start = np.array(start)
+    settings = {"surrogate": "auto", "max_iter": 1, "random_state": 0}
+    result = boost_posterior(density, 2, x0=start, **settings)
+    best = result.posterior.mean()
+    assert density(best[None])[0] > density(start[None])[0] - 1.0
+    # The width of the ridge, and a length of which both coordinates are of one size.
+    assert result.elbo > np.log(width) - 6.0
