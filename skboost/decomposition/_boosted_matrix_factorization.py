@@ -137,8 +137,7 @@ class BoostedMatrixFactorization(BayesianFactorization, BoostedEstimator):
     n_iter_ : int
         Iterations done.
     converged_ : bool
-        Whether the stopping rule ended the run, and ``remaining_kl_`` is at most ten
-        times what `tol` allows.
+        The stopping rule ended the run, and ten times what `tol` allows remains at most.
     message_ : str
         Why the run ended.
     history_ : list of dict
