@@ -137,7 +137,7 @@ class BoostedMatrixFactorization(BayesianFactorization, BoostedEstimator):
     n_iter_ : int
         Iterations done.
     converged_ : bool
-        The stopping rule ended the run, and ten times what `tol` allows remains at most.
+        A stopping rule ended the run, and ten times what `tol` allows remains at most.
     message_ : str
         Why the run ended.
     history_ : list of dict

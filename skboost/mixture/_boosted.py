@@ -163,7 +163,7 @@ class BoostedGaussianMixture(PointPartition, BayesianMixture, BoostedEstimator):
     n_iter_ : int
         Iterations done.
     converged_ : bool
-        The stopping rule ended the run, and ten times what `tol` allows remains at most.
+        A stopping rule ended the run, and ten times what `tol` allows remains at most.
     message_ : str
         Why the run ended.
     history_ : list of dict
