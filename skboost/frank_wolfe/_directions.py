@@ -47,7 +47,7 @@ def away_direction(slope, weights, new):
     gap = -float(slope @ d)
     if toward.gap >= gap or np.count_nonzero(weights) < 2:
         return toward
-    gamma_max = weights[worst] / (1.0 - weights[worst])
+    gamma_max = float(weights[worst] / (1.0 - weights[worst]))
     return Direction(d, gap, gamma_max, "away", None, worst, new)
 
 

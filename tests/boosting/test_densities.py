@@ -44,6 +44,20 @@ def test_the_kept_iterate_is_named(boosted, reverse_kl):
     assert kl[-1] == min(kl)
 
 
+@pytest.mark.parametrize("step_size", ["line-search", "adaptive"])
+@pytest.mark.parametrize("corrective", ["none", "away", "pairwise"])
+def test_steps_of_length_zero_are_iterations(boosted, step_size, corrective):
+    # One component is the density: there is nothing to gain.
+    settings = {"step_size": step_size, "corrective": corrective, "refine": False}
+    result = boosted(
+        "normal", max_iter=5, n_draws=64, random_state=0, tol=0.0, **settings
+    )
+    gammas = [record["gamma"] for record in result.history]
+    assert len(gammas) == result.n_iter == 5 and not result.converged
+    assert 0.0 in gammas and {*map(type, gammas)} == {float}
+    assert result.posterior.n_components == 1
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("early_stopping", [False, True])
