@@ -61,9 +61,11 @@ def must_end(history, limits, facts):
         return End("improper", info.improper)
     began = info.move.kind == "first" or info.tries_again
     if not began and info.inconclusive and _is_small(info, limits, facts):
+        left = info.remaining
+        seen = f"at least {left.least:.2g}" if left.least > 0.0 else "many"
         message = (
-            "Stopped: searches find nothing that gains more than tol, and draws "
-            f"see at least {info.remaining.least:.2g} nats of KL left."
+            "Stopped: searches find nothing that gains more than tol, and draws see "
+            f"{seen} nats of KL left."
         )
         return End("stuck", message)
     if info.dear:

@@ -28,6 +28,8 @@ _FALL, _LEAST_FALL, _MOST_FALL = 0.25, 0.02, 1.5
 # Standard deviations at which the width of a direction is measured, and what a
 # direction may be wider or narrower than its curvature says.
 _REACH, _WIDEST, _NARROWEST = 1.5, 2.0, 0.2
+# Variances below it are those of a pole.
+_LEAST_VARIANCE = 1e-150
 # How often directions are measured at most.
 _MOST_LOOKS = 8
 # Relative step of differences where there is no gradient.
@@ -97,7 +99,9 @@ def laplace(target, start, scored, unit=1.0):
         # What the climb left, one standard deviation at most.
         step /= max(1.0, np.sqrt(abs(slope @ step)))
         mean, covariance = _measured(log, mode, step, precision)
-    if not (np.isfinite(mean).all() and np.isfinite(covariance).all()):
+    # Widths whose squares underflow leave nothing to tell draws apart by.
+    apart = np.diagonal(covariance) > _LEAST_VARIANCE
+    if not (np.isfinite(mean).all() and np.isfinite(covariance).all() and apart.all()):
         raise LogDensityError(
             f"log_density has no mode that a climb from {start} ends at: near {mode} "
             "it is as steep as rounding. Give every parameter a proper prior, and "

@@ -31,10 +31,10 @@ class MatrixGaussians:
             if seen.all():
                 logs[index] = self._complete(values)
                 continue
-            for k, (root, log_volume, *_) in enumerate(self._conditionals(seen)):
-                away = (values[:, seen] - self.means[k, seen]) @ root
-                squares = np.einsum("nd,nd->n", away, away)
-                logs[index, k] = self.offset[k] + log_volume - squares / 2.0
+            root, log_volume, *_ = _conditional(self._precisions, seen)
+            away = (values[:, seen] - self.means[:, None, seen]) @ root
+            squares = np.einsum("knd,knd->nk", away, away)
+            logs[index] = self.offset + log_volume - squares / 2.0
         return logs
 
     def _complete(self, values):
@@ -60,34 +60,38 @@ class MatrixGaussians:
         first = np.zeros((n_components, dim))
         second = np.zeros((n_components, dim, dim))
         for seen, index in rows.groups():
-            for k, (*_, slope, covariance) in enumerate(self._conditionals(seen)):
-                values, r = rows.values[index], resp[index, k]
-                away = values[:, seen] - self.means[k, seen]
-                values[:, ~seen] = self.means[k, ~seen] + away @ slope
-                first[k] += r @ values
-                second[k] += (values * r[:, None]).T @ values
-                hidden = np.ix_(~seen, ~seen)
-                second[k][hidden] += r.sum() * covariance
+            *_, slope, covariance = _conditional(self._precisions, seen)
+            hidden, r = np.flatnonzero(~seen), resp[index].T
+            values = np.repeat(rows.values[None, index], n_components, axis=0)
+            away = values[:, :, seen] - self.means[:, None, seen]
+            values[:, :, hidden] = self.means[:, None, hidden] + away @ slope
+            first += (r[:, None] @ values)[:, 0]
+            second += (values * r[:, :, None]).swapaxes(1, 2) @ values
+            weighted = r.sum(axis=1)[:, None, None] * covariance
+            second[:, hidden[:, None], hidden] += weighted
         return first, second
 
-    def _conditionals(self, seen):
-        """Of each Gaussian, what the observed entries say about the missing ones."""
-        roots = np.broadcast_to(self.roots, (len(self.means), *self.roots.shape[-2:]))
-        return [_conditional(root @ root.T, seen) for root in roots]
+    @property
+    def _precisions(self):
+        """One for each Gaussian, or one for all in an array of length one."""
+        roots = self.roots.reshape(-1, *self.roots.shape[-2:])
+        return roots @ roots.swapaxes(1, 2)
 
 
-def _conditional(precision, seen):
+def _conditional(precisions, seen):
     """Of the missing part of a row given the observed: root of the marginal precision,
-    log volume, slope (n_seen, n_missing) and covariance.
+    log volume, slope (n_seen, n_missing) and covariance; for all Gaussians at once.
     """
-    hidden = ~seen
-    lower = np.linalg.cholesky(precision[np.ix_(hidden, hidden)])
-    half = solve_triangular(lower, precision[np.ix_(hidden, seen)], lower=True)
-    marginal = precision[np.ix_(seen, seen)] - half.T @ half
-    inverse = solve_triangular(lower, np.eye(len(lower)), lower=True)
-    log_volume = 0.5 * len(lower) * LOG_2PI - np.log(np.diag(lower)).sum()
-    root = np.linalg.cholesky(marginal)
-    return root, log_volume, -half.T @ inverse, inverse.T @ inverse
+    hidden, seen = np.flatnonzero(~seen), np.flatnonzero(seen)
+    lower = np.linalg.cholesky(precisions[:, hidden[:, None], hidden])
+    half = np.linalg.solve(lower, precisions[:, hidden[:, None], seen])
+    marginal = precisions[:, seen[:, None], seen] - half.swapaxes(1, 2) @ half
+    inverse = np.linalg.inv(lower)
+    volumes = np.log(np.diagonal(lower, axis1=1, axis2=2)).sum(axis=1)
+    log_volume = 0.5 * len(hidden) * LOG_2PI - volumes
+    back = inverse.swapaxes(1, 2)
+    slope = -half.swapaxes(1, 2) @ inverse
+    return np.linalg.cholesky(marginal), log_volume, slope, back @ inverse
 
 
 @dataclass(frozen=True)
