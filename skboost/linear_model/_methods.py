@@ -36,7 +36,7 @@ def export(self, path, preprocessor=None):
         `TargetEncoder`, and scalers, projections and selections of columns, which are
         affine maps of numbers, in any `Pipeline` and `ColumnTransformer`. Others are
         refused by name. Rows are arrays with the columns of the fit in its order, or
-        DataFrames whose columns stand in that order.
+        DataFrames, whose columns are found by name.
 
     Raises
     ------
@@ -53,7 +53,10 @@ def export(self, path, preprocessor=None):
     """
     plain = _plain_model(self, preprocessor)
     before = steps_before(preprocessor, self.n_features_in_)
-    write_module(path, plain, type(self).__name__, before)
+    first = self if preprocessor is None else preprocessor
+    names = getattr(first, "feature_names_in_", None)
+    names = None if names is None else tuple(map(str, names))
+    write_module(path, plain, type(self).__name__, before, names)
 
 
 def to_onnx(self, dtype="float64", preprocessor=None):

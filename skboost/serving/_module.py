@@ -13,11 +13,13 @@ import numpy as np
 
 from skboost._version import __version__
 from skboost.posterior import write_atomically
+from skboost.serving._plain import in_order
 
 _HEAD = '''"""Predictions of a fitted {estimator}: NumPy is all that this file needs.
 
 Written by skboost {version}, whose functions in it are under its BSD-3-Clause licence.
-{functions} take an array of shape (n_samples, n_features).
+{functions} take an array of shape (n_samples, n_features), or a data frame, whose
+columns they find by name.
 """
 
 import base64
@@ -29,16 +31,17 @@ _ARRAY = '''def _array(text, dtype, shape):
     return np.frombuffer(data, dtype=dtype).reshape(shape)
 '''
 
-_AFTER = """
+_FUNCTION = """
 
 def {name}(X, *args, **kwargs):
-    return _MODEL.{name}(_BEFORE.rows(X), *args, **kwargs)"""
+    return _MODEL.{name}({rows}, *args, **kwargs)"""
 
 
-def write_module(path, model, estimator, before=None):
+def write_module(path, model, estimator, before=None, names=None):
     """Write a plain model, after the steps `Before` it if there are any, as Python.
 
-    `estimator` is the name of the class that was fitted.
+    `estimator` is the name of the class that was fitted, `names` those of the columns
+    of its rows, or of the steps' where there are any; None where they had none.
     """
     functions = ["predict"]
     if hasattr(model, "predict_proba"):
@@ -46,14 +49,15 @@ def write_module(path, model, estimator, before=None):
     listed = " and ".join(f"`{name}`" for name in functions)
     head = _HEAD.format(estimator=estimator, version=__version__, functions=listed)
     kinds = {type(part) for part in chain(_parts(model), _parts(before))}
-    names = sorted((kind.__module__, kind.__name__) for kind in kinds)
-    lines = [f"_MODEL = {_literal(model)}"]
-    if before is None:
-        lines += [f"{name} = _MODEL.{name}" for name in functions]
-    else:
+    needed = sorted((kind.__module__, kind.__name__) for kind in kinds)
+    needed.append((in_order.__module__, in_order.__name__))
+    lines = [f"_NAMES = {names!r}", f"_MODEL = {_literal(model)}"]
+    rows = "in_order(X, _NAMES)"
+    if before is not None:
         lines.append(f"_BEFORE = {_literal(before)}")
-        lines += [_AFTER.format(name=name) for name in functions]
-    parts = [head + standalone(names), _ARRAY, "\n".join(lines) + "\n"]
+        rows = f"_BEFORE.rows({rows})"
+    lines += [_FUNCTION.format(name=name, rows=rows) for name in functions]
+    parts = [head + standalone(needed), _ARRAY, "\n".join(lines) + "\n"]
     data = "\n\n".join(parts).encode("utf-8")
     write_atomically(path, lambda file: file.write(data))
 

@@ -178,8 +178,10 @@ def test_unseen_categories_are_what_they_are_in_the_pipeline(unknown, tmp_path):
     else:
         with pytest.raises(ValueError, match="category 'Paris', which"):
             module.predict(new)
-    with pytest.raises(ValueError, match=r"must have shape \(n_samples, 6\)"):
+    with pytest.raises(ValueError, match=r"none named 'rooms' \(4 missing in all"):
         module.predict(new[["age", "city"]])
+    with pytest.raises(ValueError, match=r"must have shape \(n_samples, 6\)"):
+        module.predict(new[["age", "city"]].to_numpy())
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,60 @@
+"""Exported files find the columns of a data frame by name, or refuse by name."""
+
+import runpy
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from ..cases import LINEAR, OTHERS, each
+
+pd = pytest.importorskip("pandas")
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+CASES = LINEAR | OTHERS
+
+
+@each(CASES, "export")
+def test_columns_in_another_order_give_the_same_answers(name, tmp_path):
+    case = CASES[name]
+    frame = pd.DataFrame(case.X, columns=["a", "b", "c"])
+    model = case.new(**{"groups": ["c"]} if name.startswith("groups") else {})
+    model.fit(**case.data() | {"X": frame})
+    model.export(tmp_path / "file.py")
+    written = runpy.run_path(str(tmp_path / "file.py"))
+    what = "predict_proba" if hasattr(model, "predict_proba") else "predict"
+    offset = dict(case.offset)
+    if "exposure" in offset:
+        offset = {"offset": np.log(offset["exposure"])}
+    expected = getattr(model, what)(frame, **case.offset)
+    for X in (frame, frame[["c", "a", "b"]].assign(other="x"), case.X):
+        assert_allclose(written[what](X, **offset), expected, rtol=1e-9)
+    with pytest.raises(ValueError, match="none named 'b'"):
+        written["predict"](frame[["c", "a"]], **offset)
+    # Names that are no strings are none, as in scikit-learn.
+    numbered = pd.DataFrame(case.X)
+    assert_allclose(written[what](numbered, **offset), expected, rtol=1e-9)
+    dates = np.full(case.X.shape, np.datetime64("2020-01-01"))
+    with pytest.raises(ValueError, match="got dates"):
+        written["predict"](dates, **offset)
+
+
+def test_columns_of_a_pipeline_are_those_that_it_was_given(tmp_path):
+    case = LINEAR["two classes"]
+    labels = np.array(["x", "y", "z"])[np.arange(48) % 3]
+    frame = pd.DataFrame(case.X, columns=["a", "b", "c"]).assign(d=labels)
+    steps = ColumnTransformer(
+        [("n", StandardScaler(), ["c", "a"]), ("l", OneHotEncoder(), ["d"])]
+    )
+    pipe = make_pipeline(steps, case.new()).fit(frame, case.y)
+    pipe[-1].export(tmp_path / "file.py", preprocessor=pipe[:-1])
+    written = runpy.run_path(str(tmp_path / "file.py"))
+    swapped = frame[["d", "c", "b", "a"]]
+    assert_allclose(written["predict_proba"](swapped), written["predict_proba"](frame))
+    assert_allclose(
+        written["predict_proba"](swapped), pipe.predict_proba(swapped), rtol=1e-12
+    )
+    with pytest.raises(ValueError, match="none named 'd'"):
+        written["predict"](frame.drop(columns="d"))
