@@ -299,8 +299,8 @@ class SVIMatrixFactorization(BayesianFactorization, SVIEstimator):
         if entries.digest != self._digest:
             warnings.warn(
                 "warm_start=True goes on with other entries than those of the last "
-                "fit: elbo_path_ is of two data sets, and nothing of the former ones "
-                "is kept. Set warm_start=False, or use partial_fit for new entries.",
+                "fit, of which it keeps the factors alone. Set warm_start=False, or "
+                "use partial_fit for new entries.",
                 UserWarning,
                 stacklevel=4,
             )

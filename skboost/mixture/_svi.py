@@ -134,7 +134,7 @@ class SVIGaussianMixture(BayesianMixture, SVIEstimator):
         Go on with the best run, under the first fit's prior: up to `max_iter` epochs in
         total, or, of a run that has as many, for as many more unless it has converged.
         On the same data the result is that of one long run, unless `max_time` ended an
-        epoch early.
+        epoch early. Other rows take the place of the former ones.
     random_state : int, RandomState instance or None, default=None
         Seed. The same seed gives the same fit for every `n_jobs`.
     n_jobs : int, default=None

@@ -13,7 +13,7 @@ import numpy as np
 
 from skboost._version import __version__
 from skboost.posterior import write_atomically
-from skboost.serving._plain import in_order
+from skboost.serving._steps import in_order
 
 _HEAD = '''"""Predictions of a fitted {estimator}: NumPy is all that this file needs.
 

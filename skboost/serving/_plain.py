@@ -25,20 +25,6 @@ def sigmoid(t):
         return 1.0 / (1.0 + np.exp(-t))
 
 
-def in_order(X, names):
-    """A data frame with the columns of the fit in its order; arrays as they are."""
-    held = list(getattr(X, "columns", ()))
-    if not names or not held or not all(isinstance(name, str) for name in held):
-        return X
-    missing = [name for name in names if name not in held]
-    if missing:
-        raise ValueError(
-            f"X must have the columns of the fit; got none named {missing[0]!r} "
-            f"({len(missing)} missing in all)."
-        )
-    return X[list(names)]
-
-
 def checked_rows(X, n_features, step=None):
     """Rows that a user passes as finite numbers, by a step where there is one."""
     X = np.asarray(X)

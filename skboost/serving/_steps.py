@@ -10,6 +10,20 @@ from dataclasses import dataclass
 import numpy as np
 
 
+def in_order(X, names):
+    """A data frame with the columns of the fit in its order; arrays as they are."""
+    held = list(getattr(X, "columns", ()))
+    if not names or not held or not all(isinstance(name, str) for name in held):
+        return X
+    missing = [name for name in names if name not in held]
+    if missing:
+        raise ValueError(
+            f"X must have the columns of the fit; got none named {missing[0]!r} "
+            f"({len(missing)} missing in all)."
+        )
+    return X[list(names)]
+
+
 @dataclass
 class Before:
     """All steps before a model, for rows as a user passes them."""

@@ -141,6 +141,19 @@ class NaturalGradient:
         quiet = self.effective_batch_size is None
         return self.whole and quiet and self.learning_rate.full
 
+    def resumed(self, state):
+        """The state of a run that goes on, and whether its rows are these.
+
+        With all rows as the batch the bound says so. Of other rows nothing is kept but
+        the natural parameters.
+        """
+        if not self.whole or state.elbo == -np.inf:
+            return state, True
+        again = self._looked_ahead(state)
+        if np.isclose(again.elbo, state.elbo, rtol=1e-9, atol=0.0):
+            return again, True
+        return self._looked_ahead(replace(state, local=None)), False
+
     def step(self, state, budget=None):
         """One epoch, or as many of its batches as a budget of seconds has room for."""
         began, state = perf_counter(), self._looked_ahead(state)

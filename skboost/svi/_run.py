@@ -79,7 +79,12 @@ def run(engine, limits, previous=None, begin_epoch=None, clock=perf_counter):
     the run after it; True ends the run.
     """
     budget = Budget(limits.max_time, clock=clock, began=limits.began)
-    done = SVIRun(engine.initial) if previous is None else previous
+    done = SVIRun(engine.initial)
+    if previous is not None:
+        state, same = engine.resumed(previous.state)
+        # Gains over the bound of other rows would say nothing.
+        done = SVIRun(state, previous.history if same else (), previous.end)
+        limits = limits if same else replace(limits, before=0)
     while True:
         end = why_stop(done.history, limits, engine.monotone, budget.spent)
         if end is not None:
