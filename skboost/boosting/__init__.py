@@ -10,6 +10,7 @@ from skboost.boosting._root_combination import RootCombination
 from skboost.boosting._simplex import SimplexCombination, SimplexIterate
 from skboost.boosting._state import Facts, Info, Move, State
 from skboost.boosting._surrogate import SurrogateBoosting
+from skboost.boosting._weighted import WeightedBoosting
 
 # How components are combined, by the name that an objective gives.
 COMBINATIONS = {"simplex": SimplexCombination, "roots": RootCombination}

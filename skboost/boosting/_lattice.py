@@ -15,7 +15,7 @@ from skboost.surrogates import Gaussians, Lattice, laplace
 _MOST_TRIED = 4
 # Nodes at most, by coordinates: four times what examples took of a posterior with the
 # longest tails.
-_MOST = {1: 1 << 8, 2: 1 << 10, 3: 1 << 12, 4: 1 << 14}
+_MOST = {1: 1 << 8, 2: 1 << 10, 3: 1 << 12}
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import numpy as np
 
 from skboost._math import LOG_2PI
 from skboost.hierarchy._crossed import CrossedEffects, Precision
-from skboost.hierarchy._normal import Residuals
+from skboost.hierarchy._group_sums import Residuals
 from skboost.hierarchy._rows import FixedScales, coefficients_as_factor
 from skboost.targets import bounded_exp
 

@@ -18,8 +18,8 @@ from scipy.sparse import csr_array
 from skboost._parallel import row_blocks
 from skboost._random import EFFECTS, generator
 from skboost.approximation import effective_sample_size
+from skboost.hierarchy._integrated_normal import roots_of_inverses
 from skboost.hierarchy._joint import SmoothCoefficients
-from skboost.hierarchy._normal import roots_of_inverses
 from skboost.hierarchy._quadrature import QuadratureMarginal
 
 # Newton steps at most, and the gain, nats, that is worth another one.

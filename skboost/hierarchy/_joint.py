@@ -17,9 +17,9 @@ from skboost.approximation import Mixture
 from skboost.families import Component
 from skboost.hierarchy._conditional import Quadratic
 
-# Draws of a component of scales over which moments and marginals of coefficients are
-# averages; they are quasi-random, and averages smooth.
-_N_NODES = 256
+# Draws of scales over which moments and marginals of coefficients are averages, in all
+# and of a component at least; they are quasi-random, and averages smooth.
+_N_NODES, _FEWEST_NODES = 256, 64
 # Draws to which quadratics are fitted, for each of their terms.
 _DRAWS_PER_TERM = 4
 
@@ -29,8 +29,9 @@ def with_coefficients(mixture, target):
     # A mode is searched at every draw where integrals are no closed form.
     given = target if target.marginal.exact else SmoothCoefficients.of(mixture, target)
     # Where components have orbits it is those that are Gaussian beside coefficients.
+    n_nodes = max(_N_NODES // mixture.n_components, _FEWEST_NODES)
     parts = [
-        Component(GivenScales(part, given), component.params)
+        Component(GivenScales(part, given, n_nodes), component.params)
         for part, component in zip(mixture.parts, mixture.components, strict=True)
     ]
     return Mixture(tuple(parts), mixture.weights)
@@ -87,8 +88,8 @@ class GivenScales:
     # What files would have to hold, as their error calls it.
     label = "coefficients that were integrated out given scales"
 
-    def __init__(self, component, target):
-        self.component, self.target = component, target
+    def __init__(self, component, target, n_nodes=_N_NODES):
+        self.component, self.target, self.n_nodes = component, target, n_nodes
         self.p = target.n_coefficients
 
     def variants(self):
@@ -108,7 +109,7 @@ class GivenScales:
         """Means and standard deviations of coefficients (n, p) at draws of the scales,
         the mean of their covariance matrices, and the draws.
         """
-        z = self.component.sample(_N_NODES, generator(0))
+        z = self.component.sample(self.n_nodes, generator(0))
         mean, sd = np.empty((2, len(z), self.p))
         within = np.zeros((self.p, self.p))
         for some, centre, root in self._coefficients(z):

@@ -8,10 +8,11 @@ import numpy as np
 from skboost._random import generator
 from skboost.hierarchy._crossed import MOST_OTHERS
 from skboost.hierarchy._crossed_normal import CrossedNormalMarginal
+from skboost.hierarchy._integrated_normal import IntegratedNormalMarginal
 from skboost.hierarchy._integrated_quadrature import IntegratedQuadratureMarginal
 from skboost.hierarchy._laplace import LaplaceMarginal
 from skboost.hierarchy._marginal import UngroupedMarginal
-from skboost.hierarchy._normal import IntegratedNormalMarginal, NormalMarginal
+from skboost.hierarchy._normal import NormalMarginal
 from skboost.hierarchy._quadrature import QuadratureMarginal
 from skboost.hierarchy._rows import main_factor
 from skboost.targets import Target

@@ -14,6 +14,7 @@ from skboost.boosting import (
     LatticeBoosting,
     SimplexCombination,
     SurrogateBoosting,
+    WeightedBoosting,
     allowed_kl,
 )
 from skboost.families import as_family
@@ -51,6 +52,9 @@ _DEAR_TOL = 0.02
 # Where sums take the place of draws a component costs next to nothing, and half of the
 # `TOL` of all others is left.
 _LATTICE_TOL = 0.005
+
+# Coordinates up to which weighted draws say what a density is like.
+_MOST_WEIGHTED = 10
 
 # By how much fewer draws of effects there are after limits cut a run: each may take as
 # long as an evaluation.
@@ -381,7 +385,10 @@ def _engine(target, params, starts, seed, n_jobs):
     combination = SimplexCombination.of("line-search", "fully-corrective")
     settings = make_settings(params, seed, n_jobs, target.dim)
     auto, d = params["tol"] == "auto", target.dim
-    most_kl = _LATTICE_TOL if auto else settings.tol
+    most_kl = settings.tol
+    weighted = target.marginal.cheap and d <= _MOST_WEIGHTED
+    if weighted and not target.on_lattice:
+        return WeightedBoosting(proposer, combination, settings, "auto", most_kl)
     if target.marginal.cheap and not target.on_lattice:
         settings = replace(settings, max_order=AUTO_ORDER)
         if auto:
@@ -396,7 +403,8 @@ def _engine(target, params, starts, seed, n_jobs):
         settings = replace(settings, tol=max(_DEAR_TOL, d * (d + 3) / 8000))
     parts = proposer, combination, settings, "auto"
     if target.on_lattice:
-        return LatticeBoosting(*parts, most_kl)
+        # Sums over a lattice cost nothing once they are made: half of `TOL` is left.
+        return LatticeBoosting(*parts, _LATTICE_TOL if auto else most_kl)
     return SurrogateBoosting(*parts)
 
 

@@ -69,6 +69,17 @@ class Lattice(NamedTuple):
             half = np.concatenate([half, shifted], axis=1)
         return np.stack([half, -half], axis=2).reshape(len(z), end - begin, z.shape[1])
 
+    def image(self, z, which):
+        """Of every whitened point (n, dim) one image, by its number among `images`."""
+        turn, moved = which // 2, z.copy()
+        some = turn > 0
+        if some.any():
+            family, shifts = self.component.family, _shifts(1 + int(turn.max()))
+            u = family.uniform(z[some]) + np.outer(shifts[turn[some]], self.steps)
+            u = np.clip(u % 1.0, _EDGE, 1.0 - _EDGE)
+            moved[some] = family.from_uniform(u[:, None])[:, 0]
+        return np.where(which % 2, -1.0, 1.0)[:, None] * moved
+
 
 def _shifts(n):
     """Multiples of 1 / n below one: those of 1 / (n / 2) come first."""

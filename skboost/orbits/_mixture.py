@@ -23,7 +23,6 @@ import numpy as np
 from scipy.special import ndtr
 
 from skboost._math import log_sum_exp, log_weights
-from skboost._parallel import row_blocks
 from skboost._pickles import reconstruction
 from skboost.approximation import Mixture
 from skboost.orbits._draws import log_mean, shares_of
@@ -155,18 +154,16 @@ class OrbitMixture(Mixture):
         lattice, known = self.lattices[k], self.orbits[k]
         z = lattice.whiten(lattice.component.sample(n, rng))
         order, level = known.shares.shape[1], rng.random((n, 1))
-        drawn = np.empty_like(z)
         if self.anew:
+            drawn = np.empty_like(z)
             parts = self.target, self.base, lattice, z, 0, order
             for rows, images, f in orbits_at(*parts):
                 drawn[rows] = _chosen(images, shares_of(f), level[rows])
             return drawn
         index = rng.integers(len(known.shares), size=n)
-        for rows in row_blocks(n, order * self.dim):
-            known_z = known.whitened[index[rows]].astype(float)
-            images = lattice.images(known_z, 0, order)
-            drawn[rows] = _chosen(images, known.shares[index[rows]], level[rows])
-        return lattice.place(_KEPT * drawn + np.sqrt(1.0 - _KEPT**2) * z)
+        which = _which(known.shares.astype(float), level, index)
+        near = lattice.image(known.whitened[index].astype(float), which)
+        return lattice.place(_KEPT * near + np.sqrt(1.0 - _KEPT**2) * z)
 
     def _images(self, k, n=None):
         """Whitened images of known draws of a component, (m, dim), and what reweighting
@@ -328,5 +325,10 @@ class OrbitPart:
 
 def _chosen(images, shares, level):
     """One image of each draw, by the shares of its images and a uniform number."""
-    which = (shares.cumsum(axis=1)[:, :-1] < level).sum(axis=1)
-    return images[np.arange(len(images)), which]
+    return images[np.arange(len(images)), _which(shares, level)]
+
+
+def _which(shares, level, index=slice(None)):
+    """Numbers of the images whose part of the shares a uniform number falls in."""
+    ends = shares.cumsum(axis=1)[:, :-1]
+    return (ends[index] < level).sum(axis=1)

@@ -285,7 +285,7 @@ class TransformedPosterior(MixturePosterior):
     array([1.6487])
     """
 
-    __slots__ = ("_constraints",)
+    __slots__ = ("_constraints", "_held")
 
     def __init__(self, mixture, constraints, names=None):
         if not isinstance(constraints, Constraints):
@@ -350,14 +350,21 @@ class TransformedPosterior(MixturePosterior):
         none: the exponential of a Student-t, or of a Laplace variable with a scale of
         one or more, has no mean.
         """
-        return moments(self._mixture, self._constraints)[0]
+        return self._moments[0].copy()
 
     def std(self):
         """Posterior standard deviations, shape (dim,), accurate as `mean` is.
 
         Those of ordered coordinates come from fixed draws, to about one per cent.
         """
-        return moments(self._mixture, self._constraints)[1]
+        return self._moments[1].copy()
+
+    @property
+    def _moments(self):
+        # Of blocks they are averages over tens of thousands of draws: made once.
+        if getattr(self, "_held", None) is None:
+            self._held = moments(self._mixture, self._constraints)
+        return self._held
 
     def covariance(self):
         """Posterior covariance, shape (dim, dim).

@@ -8,5 +8,6 @@ from skboost.surrogates._evaluations import (
     remaining_of,
     widened,
 )
-from skboost.surrogates._lattice import Gaussians, Lattice
+from skboost.surrogates._lattice import Lattice
 from skboost.surrogates._surrogate import Surrogate, fit_surrogate, least_known
+from skboost.surrogates._weighted import Gaussians, Weighed

@@ -80,6 +80,7 @@ def test_what_is_left_is_the_density_of_all_responses(kind, name):
     rows = rows_of(name)
     marginal, given = kind(rows, SCALE), scales_of(rows)
     value, score = marginal.value_and_score(*given)
+    np.testing.assert_allclose(marginal.value(*given), value, rtol=1e-10)
     # A weight of two is a row that stands twice.
     repeated = np.repeat(np.arange(len(rows.y)), rows.weight.astype(int))
     for s, found in enumerate(value):

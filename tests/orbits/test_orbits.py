@@ -111,6 +111,15 @@ def test_images_are_a_group_that_leaves_a_component_as_it_is(name, dim):
     assert_allclose(component.family.from_uniform(u), images, rtol=1e-6, atol=1e-6)
 
 
+def test_one_image_is_that_among_all():
+    rng = np.random.default_rng(0)
+    lattice = Lattice.of(Component(*member(FULL, 3, 1.0, 2.0)), rng)
+    z = rng.standard_normal((64, 3))
+    which = np.arange(64)[::-1]
+    images = lattice.images(z, 0, 64)[np.arange(64), which]
+    assert_allclose(lattice.image(z, which), images, atol=1e-12)
+
+
 def test_groups_contain_each_other_and_images_are_finite():
     rng = np.random.default_rng(0)
     component = Component(*member(FULL, 3, 1.0, 2.0))
