@@ -91,6 +91,7 @@ RUNS = (
     Run("mixed_models", (), 1),
     Run("group_calibration", (), 10),
     Run("ubvi", (), 10),
+    Run("ubvi", ("--two",), 0.5, ("ubvi_two",)),
     Run("p4_figures", ("--replicates", "4"), 15,
         ("p4_fig2", "p4_cauchy", "p4_banana", "p4_fig4")),
     Run("p4_figures", ("--part", "banana", "fig4", "--family", "gaussian-diag"), 90,
