@@ -2,13 +2,12 @@
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from skboost._renamed import MOVED_LEVEL, known_parameters
 from skboost._sklearn import fit_context
 from skboost.fitting import callback_data
-from skboost.linear_model._class_predictive import log_binomial_of
+from skboost.linear_model._class_predictive import entropy_of, log_binomial_of
 from skboost.linear_model._group_model import group_model
 from skboost.linear_model._group_responses import ClassResponse
 from skboost.linear_model._groups import read_groups
@@ -23,6 +22,7 @@ from skboost.linear_model._row_keywords import (
     of_columns,
     score_of_trials,
 )
+from skboost.linear_model._sources import check_labels
 
 
 class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimator):
@@ -183,6 +183,52 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimat
         rows = self._offset_rows(X, population, offset)
         return self._predictive().model.proba(*rows)
 
+    def predict_log_proba(self, X, population=False, offset=None):
+        """Logarithms of `predict_proba`, -inf where it is zero in rounding.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+        population : bool, default=False
+            A new group for every row.
+        offset : array-like of shape (n_samples,) or str, default=None
+            As in `predict_proba`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Nats.
+        """
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X, population, offset))
+
+    def predict_uncertainty(self, X, population=False, offset=None):
+        """Entropy of the prediction, and its split.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+        population : bool, default=False
+            A new group for every row.
+        offset : array-like of shape (n_samples,) or str, default=None
+            As in `predict_proba`.
+
+        Returns
+        -------
+        total : ndarray of shape (n_samples,)
+            Entropy of the predictive distribution, nats.
+        aleatoric : ndarray of shape (n_samples,)
+            Expected entropy given coefficients and effects: noise that more data leave.
+        epistemic : ndarray of shape (n_samples,)
+            Their difference: what is not known of coefficients and effects.
+        """
+        rows = self._offset_rows(X, population, offset)
+        model = self._predictive().model
+        total = entropy_of(model.proba(*rows))
+        parts = [entropy_of(model.drawn(eta)) for _, eta in model.predictors(*rows)]
+        aleatoric = np.concatenate([part.mean(axis=1) for part in parts])
+        return total, aleatoric, np.maximum(total - aleatoric, 0.0)
+
     @known_parameters(MOVED_LEVEL)
     def predict(self, X, population=False, offset=None):
         """Most probable class of every row.
@@ -295,7 +341,7 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimat
 def checked_labels(estimator, X, y):
     """Labels, (n_samples,); a ValueError where they are none."""
     y = one_for_each_row(estimator, X, y)
-    check_classification_targets(y)
+    check_labels(y)
     return y
 
 

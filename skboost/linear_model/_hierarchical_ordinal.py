@@ -32,7 +32,9 @@ class BoostedHierarchicalOrdinalRegression(BoostedHierarchicalLogisticRegression
     ----------
     categories : "auto" or array-like of shape (n_classes,), default="auto"
         All classes in ascending order. ``"auto"`` is the order of an ordered pandas
-        categorical, else that of sorting: "high" < "low" for strings.
+        categorical, else that of sorting: "high" < "low" for strings. Meta-estimators
+        of scikit-learn replace labels by codes; with `categories` of strings these
+        stand for the same classes, and ``classes_`` has the codes in ascending order.
     gap_scale : float, default=1.5
         Standard deviation of the logarithm of the distance between neighbouring
         thresholds, whose prior is normal around zero: with probability .9 distances
@@ -129,7 +131,7 @@ class BoostedHierarchicalOrdinalRegression(BoostedHierarchicalLogisticRegression
         fit_intercept=True,
         intercept_scale="auto",
         gap_scale=1.5,
-        handle_unknown="population",
+        handle_unknown="warn",
         max_iter=10,
         tol="auto",
         max_time=None,

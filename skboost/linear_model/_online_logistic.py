@@ -285,7 +285,8 @@ class OnlineBayesianLogisticRegression(BayesianClassifier, OnlineEstimator):
         def coded(y):
             before = None if reset else self.classes_
             self.classes_ = learned_classes(y, classes, before)
-            return codes_of(y, self.classes_)
+            advice = "Name all classes at the first partial_fit."
+            return codes_of(y, self.classes_, advice)
 
         return read_batch(self, X, y, sample_weight, coded, reset)
 

@@ -46,7 +46,9 @@ class BoostedBayesianOrdinalRegression(BayesianClassifier, BoostedEstimator):
     ----------
     categories : "auto" or array-like of shape (n_classes,), default="auto"
         All classes in ascending order. ``"auto"`` is the order of an ordered pandas
-        categorical, else that of sorting: "high" < "low" for strings.
+        categorical, else that of sorting: "high" < "low" for strings. Meta-estimators
+        of scikit-learn replace labels by codes; with `categories` of strings these
+        stand for the same classes, and ``classes_`` has the codes in ascending order.
     prior : {"normal", "laplace", "student_t", "cauchy"}, Prior or dict, \
             default="normal"
         Independent prior of the coefficients, around zero. A dict has priors of single
@@ -309,7 +311,11 @@ class BoostedBayesianOrdinalRegression(BayesianClassifier, BoostedEstimator):
 
 
 def order_of(categories, X, y):
-    """All classes in ascending order; None where that is the order of sorting."""
+    """All classes in ascending order; None where that is the order of sorting.
+
+    Where `categories` are strings and labels are whole numbers, these are the codes
+    that scikit-learn hands on: places of the classes in the order of sorting.
+    """
     if not isinstance(categories, str):
         if isinstance(X, RowBlocks):
             raise ValueError(
@@ -322,7 +328,9 @@ def order_of(categories, X, y):
                 "categories must be at least two different classes in ascending "
                 f"order; got {categories!r}."
             )
-        return order
+        codes, labels = np.searchsorted(np.sort(order), order), np.asarray(y)
+        numbers = order.dtype.kind in "UO" and labels.dtype.kind in "iu"
+        return codes if numbers and np.isin(labels, codes).all() else order
     dtype = getattr(y, "dtype", None)
     if getattr(dtype, "ordered", False):
         return np.asarray(dtype.categories)
@@ -334,4 +342,5 @@ def ranks_of(y, order):
     labels = column_or_1d(y)
     check_labels(labels)
     by_name = np.argsort(order)
-    return by_name[codes_of(labels, np.asarray(order)[by_name])]
+    advice = "Name all classes in categories."
+    return by_name[codes_of(labels, np.asarray(order)[by_name], advice)]

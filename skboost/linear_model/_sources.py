@@ -79,7 +79,7 @@ class Labels(Responses):
             estimator, X, y, reset=reset, accept_sparse="csr", dtype=np.float64
         )
         self.classes = learned_classes(y, self.named, self.classes)
-        codes = codes_of(y, self.classes)
+        codes = codes_of(y, self.classes, "Name all classes at the first partial_fit.")
         weight = row_weights(X, sample_weight)
         if offset is not None:
             check_offsets(validate_offset(offset, len(codes)), counted=False)
@@ -224,7 +224,8 @@ def learned_classes(y, named, before):
             raise ValueError(
                 "y must have at least two classes; got one class "
                 f"({classes.tolist()[0]!r}). Add examples of another class, or name "
-                "all classes in partial_fit(classes=...)."
+                "all classes where they may be named: categories=, or classes= of a "
+                "first partial_fit."
             )
         return classes
     if named is not None and not np.array_equal(np.unique(named), before):
@@ -235,20 +236,34 @@ def learned_classes(y, named, before):
     return before
 
 
-def codes_of(y, classes):
+def codes_of(y, classes, advice="Drop these rows, or fit again with all classes."):
     """Position of every label among the sorted classes."""
     check_labels(y)
     strange = np.setdiff1d(y, classes)
     if len(strange):
         raise ValueError(
             f"y must hold labels among the classes {classes.tolist()}; got "
-            f"{strange.tolist()}. Name all classes at the first partial_fit."
+            f"{strange.tolist()}. {advice}"
         )
     return np.searchsorted(classes, y)
 
 
 def check_labels(labels):
-    """Refuse labels of several types, and what is no label."""
+    """Refuse missing labels, labels of several types, and what is no label."""
+    if labels.dtype.kind in "OfM":
+        # Neither NaN nor NaT is itself, and pandas' NA says neither yes nor no.
+        if labels.dtype == object:
+            missing = np.flatnonzero([
+                label is None or type(label).__name__ == "NAType" or label != label
+                for label in labels.ravel()
+            ])  # fmt: skip
+        else:
+            missing = np.flatnonzero(labels.ravel() != labels.ravel())
+        if len(missing):
+            raise ValueError(
+                f"y must have a label in every row; got {labels.ravel()[missing[0]]} "
+                f"in row {missing[0]} ({len(missing)} missing in all). Drop the rows."
+            )
     if labels.dtype == object:
         types = sorted({type(label).__name__ for label in labels.ravel()})
         if len(types) > 1:

@@ -133,11 +133,16 @@ class GroupedClassifier(GroupedModel):
         return self.proba(*self.split(X, offset))
 
     def proba(self, numbers, codes, offset=None):
-        """The same for rows that were split."""
-        positive = np.empty(len(numbers))
+        """The same for rows that were split, (n_samples, n_classes)."""
+        out = np.empty((len(numbers), len(self.classes)))
         for rows, eta in self.predictors(numbers, codes, offset):
-            positive[rows] = sigmoid(eta).mean(axis=1)
-        return np.column_stack([1.0 - positive, positive])
+            out[rows] = self.drawn(eta).mean(axis=1)
+        return out
+
+    def drawn(self, eta):
+        """The same under every draw, (n, n_draws, n_classes)."""
+        positive = sigmoid(eta)
+        return np.stack([1.0 - positive, positive], axis=2)
 
     def predict(self, X, offset=None):
         """More probable class of every row."""
@@ -157,15 +162,8 @@ class GroupedOrdinal(GroupedClassifier):
             gaps[:, 1:] = np.reshape(self.noise, (len(gaps), -1))
         return gaps.cumsum(axis=1)
 
-    def proba(self, numbers, codes, offset=None):
-        """Probabilities of all classes for rows that were split."""
-        out = np.empty((len(numbers), len(self.classes)))
-        for rows, eta in self.predictors(numbers, codes, offset):
-            out[rows] = self.drawn(eta).mean(axis=1)
-        return out
-
     def drawn(self, eta):
-        """The same under every draw, (n, n_draws, n_classes)."""
+        """Of all classes."""
         below = sigmoid(self.thresholds - eta[:, :, None])
         ends = np.zeros((*eta.shape, 1))
         return np.diff(below, axis=2, prepend=ends, append=ends + 1.0)

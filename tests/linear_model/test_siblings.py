@@ -1,0 +1,109 @@
+"""What one classifier answers its siblings answer, too."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.ensemble import StackingClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_predict
+
+from skboost import (
+    BoostedBayesianOrdinalRegression,
+    BoostedHierarchicalOrdinalRegression,
+)
+
+from ..cases import GLM, GROUPED, LINEAR, OTHERS, PLAIN, X, fitted
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+CASES = LINEAR | OTHERS
+
+
+classifiers = pytest.mark.parametrize(
+    "name",
+    [
+        name
+        for name, case in CASES.items()
+        if hasattr(case.estimator, "predict_proba") and case.y is not None
+    ],
+)
+
+
+@classifiers
+def test_logarithms_and_entropies_are_those_of_probabilities(name):
+    model, case = fitted(name), CASES[name]
+    proba = model.predict_proba(case.X)
+    with np.errstate(divide="ignore"):
+        assert_allclose(model.predict_log_proba(case.X), np.log(proba), atol=1e-6)
+    total, aleatoric, epistemic = model.predict_uncertainty(case.X)
+    assert_allclose(total, -(proba * np.log(proba)).sum(axis=1), rtol=1e-6)
+    assert_allclose(aleatoric + epistemic, total, atol=2e-3)
+    assert (epistemic >= 0.0).all() and epistemic.max() > 1e-4
+
+
+def test_entropies_with_groups_are_averages_over_draws():
+    model, rows = fitted("groups, classes"), GROUPED[:5]
+    _, aleatoric, _ = model.predict_uncertainty(rows)
+    coef, intercept, _, effects = model.sample_posterior(1024, random_state=0)
+    (effects,) = effects.values()
+    groups = rows[:, 2].astype(int)
+    eta = rows[:, :2] @ coef.T + intercept + effects[:, groups, 0].T
+    p = 1.0 / (1.0 + np.exp(-eta))
+    entropy = -(p * np.log(p) + (1.0 - p) * np.log1p(-p)).mean(axis=1)
+    assert_allclose(aleatoric, entropy, atol=0.01)
+    # A new group is known less.
+    known, new = (
+        model.predict_uncertainty(rows, population=p)[2] for p in (False, True)
+    )
+    assert new.mean() > known.mean()
+
+
+@classifiers
+@pytest.mark.parametrize("missing", [None, np.nan])
+def test_missing_labels_are_refused(name, missing):
+    case = CASES[name]
+    y = case.y.astype(object)
+    y[3] = missing
+    with pytest.raises(ValueError, match="y must have a label in every row; got|NaN"):
+        case.new().fit(**case.data() | {"y": y})
+
+
+ORDER = ["low", "middle", "high", "top"]
+ORDINAL = {
+    "flat": (BoostedBayesianOrdinalRegression(categories=ORDER, **PLAIN, **GLM), X),
+    "groups": (
+        BoostedHierarchicalOrdinalRegression(
+            categories=ORDER, groups=[2], max_iter=1, handle_unknown="population"
+        ),
+        GROUPED,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ORDINAL)
+def test_codes_of_ordered_classes_stand_for_the_classes(name):
+    model, rows = ORDINAL[name]
+    model.set_params(random_state=0)
+    ranks = np.digitize(X[:, 0] + np.sin(np.arange(48.0)), [-1.0, 0.5, 1.5])
+    labels = np.array(ORDER)[ranks]
+    sorted_labels, codes = np.unique(labels, return_inverse=True)
+    proba = model.fit(rows, labels).predict_proba(rows)
+    assert_array_equal(model.classes_, ORDER)
+    coded = model.fit(rows, codes)
+    assert_array_equal(sorted_labels[coded.classes_], ORDER)
+    assert_array_equal(coded.predict_proba(rows), proba)
+    assert_array_equal(
+        sorted_labels[coded.predict(rows)], np.array(ORDER)[proba.argmax(1)]
+    )
+    # scikit-learn's columns are those of the estimator.
+    crossed = cross_val_predict(model, rows, labels, cv=2, method="predict_proba")
+    assert (crossed.argmax(axis=1) == ranks).mean() > 0.4
+    with pytest.raises(ValueError, match="Name all classes in categories"):
+        model.fit(rows, codes + 1)
+
+
+def test_ordered_classes_stack():
+    model, _ = ORDINAL["flat"]
+    labels = np.array(ORDER)[np.digitize(X[:, 0], [-1.0, 0.5, 1.5])]
+    stack = StackingClassifier([("ordered", model)], LogisticRegression(), cv=2)
+    found = stack.fit(X, labels).predict(X)
+    assert (found == labels).mean() > 0.7
