@@ -233,17 +233,22 @@ class PropagatedScales(EvidenceProposer):
     def at_scales(self, target, settings):
         """See `EvidenceProposer`."""
         parts = quadratic_nodes(target) or _propagated_nodes(target, self.family)
-        share = np.array([part.log_evidence for part in parts])
-        share = np.exp(share - share.max())
-        share /= share.sum()
-        nodes, components, weights = [], (), []
-        for kind, part in enumerate(parts):
-            values = zip(part.log_s, part.bounded, strict=True)
-            nodes += [ScaleNode(float(s), kind, bool(low)) for s, low in values]
-            components += _components(self.family, part.gaussians)
-            light = np.minimum(part.weights, share[kind]) < _LIGHTEST
-            weights.append(np.where(light, 0.0, share[kind] * part.weights))
-        return heaviest(components, np.concatenate(weights), nodes, settings)
+        return mixture_of(parts, self.family, settings)
+
+
+def mixture_of(parts, family, settings):
+    """The mixture of `Nodes` of every kind of prior, and the `ScaleNode` of each."""
+    share = np.array([part.log_evidence for part in parts])
+    share = np.exp(share - share.max())
+    share /= share.sum()
+    nodes, components, weights = [], (), []
+    for kind, part in enumerate(parts):
+        values = zip(part.log_s, part.bounded, strict=True)
+        nodes += [ScaleNode(float(s), kind, bool(low)) for s, low in values]
+        components += _components(family, part.gaussians)
+        light = np.minimum(part.weights, share[kind]) < _LIGHTEST
+        weights.append(np.where(light, 0.0, share[kind] * part.weights))
+    return heaviest(components, np.concatenate(weights), nodes, settings)
 
 
 def _propagated_nodes(target, family):

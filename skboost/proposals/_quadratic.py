@@ -76,14 +76,16 @@ class Quadratic(NamedTuple):
 
 class _AtScales(NamedTuple):
     """A quadratic under priors of one kind, at all scales: in the coordinates of the
-    principal axes of its bend, where the intercept is integrated out.
+    principal axes of its bend. What has no common scale, as intercepts, is integrated
+    out.
     """
 
     axes: np.ndarray
     bends: np.ndarray
     slopes: np.ndarray
     constant: float
-    # Of the intercept: its own slope, its bend with the prior's, and that with others.
+    # Of coordinates without the scale, the last ones: their slopes, inverse bends with
+    # those of the prior, and the bends with others.
     own: tuple
 
     @classmethod
@@ -93,13 +95,15 @@ class _AtScales(NamedTuple):
         bend, slope = quadratic.bend[np.ix_(shared, shared)], quadratic.slope[shared]
         constant, own = quadratic.value, None
         if not shared.all():
-            beside = quadratic.bend[shared, -1]
-            pull, width = quadratic.slope[-1], scale[-1]
-            alone = quadratic.bend[-1, -1] + width**-2
-            bend = bend - np.outer(beside, beside) / alone
-            slope = slope - beside * (pull / alone)
-            constant += 0.5 * (pull**2 / alone - np.log(alone * width**2))
-            own = pull, alone, beside
+            beside, pull = quadratic.bend[shared][:, ~shared], quadratic.slope[~shared]
+            alone = quadratic.bend[np.ix_(~shared, ~shared)]
+            alone = alone + np.diag(scale[~shared] ** -2.0)
+            inverse = np.linalg.inv(alone)
+            bend = bend - beside @ inverse @ beside.T
+            slope = slope - beside @ inverse @ pull
+            log_det = np.linalg.slogdet(alone)[1] + 2.0 * np.log(scale[~shared]).sum()
+            constant += 0.5 * (pull @ inverse @ pull - log_det)
+            own = pull, inverse, beside
         bends, axes = np.linalg.eigh(root.T @ bend @ root)
         axes = root @ axes
         return cls(axes, np.maximum(bends, 0.0), axes.T @ slope, constant, own)
@@ -119,37 +123,48 @@ class _AtScales(NamedTuple):
         covariances = (self.axes * share[:, None, :]) @ self.axes.T
         if self.own is None:
             return means, covariances
-        pull, alone, beside = self.own
-        across = -(covariances @ beside) / alone
-        more = (pull - means @ beside) / alone
-        corner = 1.0 / alone - across @ beside / alone
+        pull, inverse, beside = self.own
+        across = -covariances @ (beside @ inverse)
+        more = (pull - means @ beside) @ inverse
+        corner = inverse - (beside @ inverse).T @ across
         means = np.column_stack([means, more])
-        top = np.concatenate([covariances, across[:, :, None]], axis=2)
-        bottom = np.column_stack([across, corner])[:, None, :]
+        top = np.concatenate([covariances, across], axis=2)
+        bottom = np.concatenate([across.swapaxes(1, 2), corner], axis=2)
         return means, np.concatenate([top, bottom], axis=1)
 
 
-def quadratic_nodes(target):
+def quadratic_nodes(target, start=None):
     """`Nodes` for each kind of prior; None where a quadratic is not close enough.
 
-    Under a prior whose scale is known there is one node.
+    Under a prior whose scale is known there is one node. The search for a mode begins
+    at zero, or at a start where the log likelihood bends there to its mode.
     """
-    prior, n = target.scale_prior, len(target.rows)
+    prior, n = target.scale_prior, sum(target.rows.map(_mass))
     normal = type(target.prior if prior is None else prior.coef) is NormalPrior
     if n < _FEWEST or target.dim**2 > _FEW * n or not normal:
         return None
     try:
         with np.errstate(all="ignore"):
-            quadratic, node = _centred(target, *_start(target), _DONE)
+            theta, node = _start(target) if start is None else (start, _first(prior))
+            quadratic, node = _centred(target, theta, node, _DONE)
             return _nodes(target, quadratic, node)
     except LinAlgError:
         return None
 
 
+def _mass(table):
+    """Rows that a table counts as."""
+    return np.broadcast_to(table.weight, len(table)).sum()
+
+
+def _first(prior):
+    """The scale that a search begins with."""
+    return ScaleNode(0.0 if prior is None else float(np.log(prior.factor.scale)))
+
+
 def _start(target):
     """Where to begin and the heaviest scale: by a part of the rows, if many."""
-    prior, dim = target.scale_prior, target.dim
-    node = ScaleNode(0.0 if prior is None else float(np.log(prior.factor.scale)))
+    dim, node = target.dim, _first(target.scale_prior)
     wanted = _PER_PARAMETER * dim
     step = len(target.rows) // max(_PART, wanted)
     part = _part(target, step)
@@ -245,7 +260,7 @@ def _heaviest(kinds, prior):
 
 def _nodes(target, quadratic, node):
     """`Nodes` whose means are shifted; None where a quadratic is not close enough."""
-    prior = target.scale_prior
+    prior = None if target.scale_prior is None else target.prior
     enough = max(_SHIFTING, _SHIFTING_EACH * target.dim)
     part = _part(target, len(target.rows) // enough) or target
     if prior is None:
@@ -280,7 +295,7 @@ def _holds_far_off(target, part, quadratic, kinds):
     There the slope of the log likelihood is that of the quadratic, by a pass over all
     rows where the mean is not next to the centre.
     """
-    prior = target.scale_prior
+    prior = target.prior
     farthest, there = 0.0, None
     for kind, one in enumerate(kinds):
         log_s = prior.log_s[_inside(one, prior, _LIKELY)][[0, -1]]

@@ -22,8 +22,10 @@ from skboost.proposals._propagated import (
     EvidenceProposer,
     PropagatedScales,
     heaviest,
+    mixture_of,
 )
-from skboost.targets import ScaleNode
+from skboost.proposals._quadratic import quadratic_nodes
+from skboost.targets import OrdinalTarget, ScaleNode
 
 # Two components that are nearer than this are the same, nats.
 _SAME = 0.5
@@ -38,6 +40,11 @@ class SearchedProposer(EvidenceProposer):
 
     def at_scales(self, target, settings):
         """See `EvidenceProposer`."""
+        full = self.family.exact_expectations and self.family.full_covariance
+        if full and isinstance(target, OrdinalTarget):
+            parts = quadratic_nodes(target, self.starts[0])
+            if parts is not None:
+                return mixture_of(parts, self.family, settings)
         factor = target.scale_prior.factor
         found = scale_nodes(
             _Searches(self, target, settings),

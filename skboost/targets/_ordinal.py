@@ -101,12 +101,18 @@ def _bell_slope(t):
 class WithGaps(Prior):
     """A prior of the coefficients with one of the logarithms of gaps after them.
 
-    These are independent, normal around zero with a standard deviation `spread`.
+    These are independent and normal around zero; their standard deviations are the
+    last scales.
     """
 
-    def __init__(self, coef, n_gaps, spread):
-        self.coef, self.n_gaps, self.spread = coef, n_gaps, spread
+    def __init__(self, coef, n_gaps):
+        self.coef, self.n_gaps = coef, n_gaps
         self.closed = coef.closed
+        if not coef.closed:
+            # As of `CommonScale`, whose scale gaps have no part in.
+            self.shared = np.append(coef.shared, np.zeros(n_gaps, dtype=bool))
+            self.roots, self.factor = coef.roots, coef.factor
+            self.log_s, self.log_mass = coef.log_s, coef.log_mass
 
     def _split(self, theta):
         n = theta.shape[-1] - self.n_gaps
@@ -116,26 +122,28 @@ class WithGaps(Prior):
         """See `CommonScale.given`."""
         own, gaps = self._split(scale)
         coef, inner = self.coef.given(own, s)
-        return WithGaps(coef, self.n_gaps, self.spread), np.append(inner, gaps)
+        return WithGaps(coef, self.n_gaps), np.append(inner, gaps)
 
     def log_density_given(self, theta, scale, node):
         """See `CommonScale.log_density_given`."""
-        (coef, gaps), (own, _) = self._split(theta), self._split(scale)
-        return self.coef.log_density_given(coef, own, node) + self._of_gaps(gaps)
+        (coef, gaps), (own, spread) = self._split(theta), self._split(scale)
+        value = self.coef.log_density_given(coef, own, node)
+        return value + self._of_gaps(gaps / spread, spread)
 
     def log_density(self, theta, scale):
-        (coef, gaps), (own, _) = self._split(theta), self._split(scale)
-        return self.coef.log_density(coef, own) + self._of_gaps(gaps)
+        (coef, gaps), (own, spread) = self._split(theta), self._split(scale)
+        value = self.coef.log_density(coef, own)
+        return value + self._of_gaps(gaps / spread, spread)
 
     def value_and_score(self, theta, scale):
-        (coef, gaps), (own, _) = self._split(theta), self._split(scale)
+        (coef, gaps), (own, spread) = self._split(theta), self._split(scale)
         value, score = self.coef.value_and_score(coef, own)
-        slope = -gaps / self.spread**2
-        return value + self._of_gaps(gaps), np.column_stack([score, slope])
+        z = gaps / spread
+        value = value + self._of_gaps(z, spread)
+        return value, np.column_stack([score, -z / spread])
 
-    def _of_gaps(self, gaps):
-        z = gaps / self.spread
-        constant = self.n_gaps * (0.5 * LOG_2PI + np.log(self.spread))
+    def _of_gaps(self, z, spread):
+        constant = 0.5 * self.n_gaps * LOG_2PI + np.log(spread).sum()
         return -0.5 * (z * z).sum(axis=-1) - constant
 
 
@@ -166,6 +174,30 @@ class OrdinalRowSums(RowSums):
         by_gap = by_threshold[::-1].cumsum(axis=0)[::-1][1:]
         by_gap -= counts[:, None] * np.exp(-gaps) / np.expm1(-gaps)
         return value, np.vstack([rows.pull(-upper - lower), by_gap * gaps])
+
+    def expansion(self, theta, bends, table):
+        """See `RowSums.expansion`."""
+        value, gaps, above, below, rows = self._at_draws(theta[:, None], table)
+        _, slope = self.value_and_slope((theta[:, None],), table)
+        if not bends:
+            return value[0], slope[:, 0]
+        place, y = np.arange(len(gaps) + 1), rows.y[:, None]
+        # Of each row the bends at the upper and the lower threshold of its class.
+        ends = (y == place) * _bell(above), (y == place + 1) * _bell(below)
+        each = -rows.weights[:, None] * sum(ends)
+        crossed, own = rows.block.pull(each)[:, 1:], -each.sum(axis=0)[1:]
+        # Derivatives of thresholds, which are sums of gaps, in logarithms of these.
+        turn = np.tril(np.broadcast_to(gaps[:, 0], (len(gaps), len(gaps))))
+        across = crossed @ turn
+        corner = (turn.T * own) @ turn
+        gap = gaps[:, 0]
+        counts = np.bincount(rows.y, rows.weights, len(gaps) + 2)[1:-1]
+        more = counts * (gap / np.expm1(-gap)) ** 2 * np.exp(-gap)
+        # Gaps are exponentials, so that all slopes in their logarithms bend, too.
+        corner[np.diag_indices(len(gap))] += more - slope[len(theta) - len(gap) :, 0]
+        whole = rows.block.gram(-each.sum(axis=1))
+        bend = np.block([[whole, across], [across.T, corner]])
+        return value[0], slope[:, 0], bend
 
     def _at_draws(self, theta, table):
         """The value, gaps (., n_draws), and C_(c+1) - eta and eta - C_c of rows."""
@@ -203,11 +235,23 @@ class OrdinalTarget(GLMTarget):
 
     def __init__(self, rows, likelihood, gap_scale, **settings):
         super().__init__(rows, likelihood, **settings)
-        self.prior = WithGaps(self.prior, likelihood.n_gaps, gap_scale)
-        self.scale = np.append(self.scale, np.ones(likelihood.n_gaps))
+        self.prior = WithGaps(self.prior, likelihood.n_gaps)
+        self.scale = np.append(self.scale, np.full(likelihood.n_gaps, gap_scale))
         self.dim += likelihood.n_gaps
 
     @property
     def scale_prior(self):
         """The `CommonScale` of the coefficients, where they have one."""
         return None if self.prior.closed else self.prior.coef
+
+    def skewness(self, theta, factor):
+        """See `GLMTarget`: by differences of slopes along the columns of the factor.
+
+        Their ends lie one standard deviation away, where what is of fifth order counts
+        as it does under the Gaussian, nearly.
+        """
+        ends = np.concatenate([theta[None], theta + factor.T, theta - factor.T])
+        self.ledger.spend(len(ends))
+        _, slope = self._over_rows(self._sums.value_and_slope, ends, ends.size)
+        slope = slope.reshape(self.dim, -1).T
+        return 0.5 * (slope[1:].sum(axis=0) - 2.0 * len(theta) * slope[0])

@@ -10,10 +10,12 @@ from skboost._row_blocks import BlockTables, Table
 from skboost.proposals._quadratic import Quadratic, quadratic_nodes
 from skboost.targets import (
     CommonScale,
+    CumulativeLogits,
     GLMTarget,
     HalfTPrior,
     Logistic,
     NormalPrior,
+    OrdinalTarget,
     Poisson,
     PrincipalScale,
     ScaleNode,
@@ -190,3 +192,68 @@ def test_a_temperature_is_a_weight_and_a_rare_class_has_its_part():
         np.abs(slope).max()
         < 0.05 * np.abs(whole.expansion(np.zeros(3), False)[1]).max()
     )
+
+
+def ordered(n, weight=1.0):
+    """Four ordered classes of rows with two columns, and where their mode is near."""
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(n, 2)) * [1.0, 40.0]
+    eta = X @ [0.8, -0.01]
+    y = np.digitize(eta + rng.logistic(size=n), [-1.0, 0.3, 1.2])
+    prior = CommonScale(NormalPrior(), np.arange(3) < 2, 2, HalfTPrior(scale=1.5))
+    target = OrdinalTarget(
+        Table(X, y, np.full(n, weight)), CumulativeLogits(4), 1.5,
+        prior=prior, scale=np.array([1.0, 1 / 40, 10.0]),
+    )  # fmt: skip
+    return target, np.array([0.8, -0.01, 1.0, 0.26, -0.1])
+
+
+def test_ordered_classes_expand_as_differences_say():
+    target, theta = ordered(60, weight=2.0)
+    value, slope, bend = target.expansion(theta)
+    unit = np.append(np.array([1.0, 1 / 40, 1.0]), np.ones(2))
+
+    def slope_at(t):
+        return target.expansion(t, bends=False)[1]
+
+    steps = 1e-5 * np.diag(unit)
+    ahead = np.array([target.expansion(theta + h, bends=False)[0] for h in steps])
+    behind = np.array([target.expansion(theta - h, bends=False)[0] for h in steps])
+    np.testing.assert_allclose(unit * slope, (ahead - behind) / 2e-5, rtol=1e-5)
+    differences = [(slope_at(theta - h) - slope_at(theta + h)) / 2e-5 for h in steps]
+    np.testing.assert_allclose(
+        unit[:, None] * bend, np.array(differences), rtol=1e-6, atol=1e-5
+    )
+    whole = target.log_density(theta[None]) - target.prior.log_density(
+        theta[None], target.scale
+    )
+    np.testing.assert_allclose(value, whole[0])
+
+
+def test_ordered_classes_have_the_moments_of_weighted_draws():
+    target, start = ordered(1500)
+    (nodes,) = quadratic_nodes(target, start)
+    means, covariances = nodes.gaussians.means, nodes.gaussians.covariances
+    mean = nodes.weights @ means
+    away = means - mean
+    covariance = np.tensordot(nodes.weights, covariances, 1)
+    covariance = covariance + (away.T * nodes.weights) @ away
+    rng = np.random.default_rng(0)
+    theta = rng.multivariate_normal(mean, 1.2 * covariance, 20_000)
+    log_w = target.log_density(theta)
+    log_w -= multivariate_normal(mean, 1.2 * covariance).logpdf(theta)
+    share = np.exp(log_w - log_w.max())
+    share /= share.sum()
+    sd = np.sqrt(np.diag(covariance))
+    # Four standard errors of weighted draws, and what the shift leaves.
+    error = 4.0 / np.sqrt(1.0 / (share @ share))
+    np.testing.assert_allclose((share @ theta - mean) / sd, 0.0, atol=error + 0.02)
+    spread = np.sqrt(share @ (theta - share @ theta) ** 2)
+    np.testing.assert_allclose(spread / sd, 1.0, atol=error)
+    evidence = log_w.max() + np.log(np.exp(log_w - log_w.max()).mean())
+    assert nodes.log_evidence == pytest.approx(evidence, abs=0.05)
+
+
+def test_few_ordered_rows_are_searched_but_heavy_ones_count_as_many():
+    assert quadratic_nodes(*ordered(60)) is None
+    assert quadratic_nodes(*ordered(60, weight=30.0)) is not None
