@@ -20,6 +20,7 @@ from skboost._random import EFFECTS, generator
 from skboost.approximation import effective_sample_size
 from skboost.hierarchy._integrated_normal import roots_of_inverses
 from skboost.hierarchy._joint import SmoothCoefficients
+from skboost.hierarchy._nested_quadrature import NestedQuadratureMarginal
 from skboost.hierarchy._quadrature import QuadratureMarginal
 
 # Newton steps at most, and the gain, nats, that is worth another one.
@@ -38,8 +39,8 @@ _AWAY, _N_AVERAGED = 0.5, 16
 _FEW_EFFECTIVE = 0.5
 
 
-class IntegratedQuadratureMarginal(QuadratureMarginal):
-    """Log likelihood of scales alone.
+class _Integrated:
+    """Log likelihood of scales alone, over a `QuadratureMarginal`.
 
     Weights of `weighted_effects` are those of all that is drawn: over the density of
     scales that these were drawn from they make draws exact.
@@ -113,22 +114,15 @@ class IntegratedQuadratureMarginal(QuadratureMarginal):
 
     def _near(self, u, levels, further):
         """f, its slope and H, at one u (n, p) for each draw of levels."""
-        (root,) = self.covariances.roots(levels)
-        around = self._around(u * self.scale, root, self.likelihood.given(*further))
-        likelihood, eta, tilts, mode, inverse, _ = around
+        roots = self.covariances.roots(levels)
+        around = self._around(u * self.scale, roots, self.likelihood.given(*further))
+        likelihood, eta, tilts, mode, curves = around
         integral = self._integral(*around)
-        bend = likelihood.climb_bend(
-            self._moved(eta, tilts, mode), self.rows.y[:, None]
-        )
-        bend *= self.rows.weight[:, None]
+        bend = self._bend(self._moved(eta, tilts, mode), likelihood)
         n, p = u.shape
         hessian = (self.pairs @ bend).T.reshape(n, p, p) + np.eye(p)
-        crossed = np.stack([self.by_kind @ (bend * tilt) for tilt in tilts])
-        crossed = crossed.reshape(len(tilts), self.n_kinds, p, n)
-        pushed = np.einsum("qrjs,rjps->qjps", inverse, crossed)
-        crossed *= self.times[:, None, None]
-        hessian -= np.einsum("qjas,qjbs->sab", crossed, pushed)
-        value = self.times @ integral.log_integral - 0.5 * (u**2).sum(axis=1)
+        hessian -= self.explained(tilts, curves, bend)
+        value = self.total(integral) - 0.5 * (u**2).sum(axis=1)
         slope = (integral.slope * self.row_times).T @ self.sized - u
         return value, slope, hessian
 
@@ -150,7 +144,8 @@ class IntegratedQuadratureMarginal(QuadratureMarginal):
         self._bent(u[0], _lower(root[0]), levels[:1], *(f[:1] for f in further))
         self.smooth = self._smooth(levels, further)
         rng, n = generator(0, EFFECTS), len(levels)
-        sizes = (self.columns.shape[1], n, self.n_groups), (len(self.scale), n, 1)
+        sizes = [(q, n, n_groups) for q, n_groups in self.sizes]
+        sizes.append((len(self.scale), n, 1))
         normals = tuple(map(rng.standard_normal, sizes))
         missed = self.weighted_effects(normals, None, levels, *further)[1][0]
         missed -= value + self._shared(*further)[0] + self.constant
@@ -221,7 +216,15 @@ class IntegratedQuadratureMarginal(QuadratureMarginal):
         value += np.log(np.abs(diagonal)).sum(axis=1)
         value += 0.5 * (white**2 - (beta / self.scale) ** 2).sum(axis=1)
         coef = np.tile(beta.T[:, :, None], (2, 1, 1, 1))
-        return (effects, coef), value[None]
+        return (*effects, coef), value[None]
+
+
+class IntegratedQuadratureMarginal(_Integrated, QuadratureMarginal):
+    """Of one factor."""
+
+
+class IntegratedNestedMarginal(_Integrated, NestedQuadratureMarginal):
+    """Of a factor that is nested in another one."""
 
 
 def _lower(root):

@@ -160,7 +160,7 @@ class LaplaceMarginal(LikelihoodMarginal):
         value = np.empty((2, len(beta)))
         for side, each in enumerate(effects):
             given = np.hstack([beta, each[:, n:]]), levels, *further
-            drawn, value[side] = marginal.effects_and_value(normals[main:], *given)
+            (drawn,), value[side] = marginal.effects_and_value(normals[main:], *given)
             each[:, :n] = np.moveaxis(drawn[side], 0, 2).reshape(len(each), n)
         return value
 

@@ -36,7 +36,7 @@ from skboost.hierarchy._rows import GroupSums
 _MAX_STEPS, _TOLERANCE = 40, 1e-3
 # Standard deviations from the mode at which the width of a side is measured, and the
 # least and the most that it may be in their unit.
-_REACH, _NARROWEST, _WIDEST = 3.0, 0.2, 5.0
+REACH, _NARROWEST, _WIDEST = 3.0, 0.2, 5.0
 
 
 class QuadratureMarginal(LikelihoodMarginal):
@@ -56,16 +56,19 @@ class QuadratureMarginal(LikelihoodMarginal):
     # of one, 3e-5 at two and .002 at any.
     def __init__(self, rows, likelihood, n_nodes=5, merge=True):
         super().__init__(rows, likelihood, merge)
-        (factor,) = self.rows.factors
+        factor, *_ = self.rows.factors
         self.n_groups = factor.n_groups
+        self.sizes = [(factor.n_effects, factor.n_groups)]
         # Groups with the same rows are one, counted so many times.
         self.kind, self.times = np.arange(self.n_groups), np.ones(self.n_groups)
         if merge:
             self.rows, self.kind = self.rows.kinds_of_groups()
             self.times = np.bincount(self.kind).astype(float)
             self.linear = likelihood.linear(self.rows.y)
-        (factor,) = self.rows.factors
+        factor, *_ = self.rows.factors
         self.codes, self.columns = factor.codes, factor.columns
+        # By effect, of what rows are the groups.
+        self.codes_of = (self.codes,) * factor.n_effects
         self.n_kinds = factor.n_groups
         self.row_times = self.times[self.codes][:, None]
         self._over_groups = GroupSums(self.codes, self.n_kinds)
@@ -74,70 +77,71 @@ class QuadratureMarginal(LikelihoodMarginal):
 
     def use_nodes(self, n_nodes):
         """Take so many nodes on each side of a mode, along each axis."""
-        nodes, weights = _half_rule(n_nodes)
-        nodes, weights = np.concatenate([nodes, -nodes]), np.tile(weights, 2)
         q = self.columns.shape[1]
-        grid = np.array(list(product(range(2 * n_nodes), repeat=q)))
-        self.nodes, self.behind = nodes[grid], grid // n_nodes
-        self.log_weights = np.log(weights)[grid].sum(axis=1)
-        self.log_weights += 0.5 * (self.nodes**2).sum(axis=1)
-        self.log_weights -= 0.5 * q * LOG_2PI
+        self.nodes, self.behind, self.log_weights = grid_of(n_nodes, q)
 
     def _integrated(self, beta, levels, further):
         n, n_levels = levels.shape
         value, score = np.empty(n), np.empty((n, beta.shape[1] + n_levels))
         by_further = np.empty((n, self.n_further))
         for some, integral in self._integrals(beta, levels, further):
-            value[some] = self.times @ integral.log_integral
-            shared = integral.nodes * (self.times[:, None] * integral.shares)[:, None]
-            squares = np.einsum("mqjs,mrjs->qrs", integral.nodes, shared)
-            squares -= self.n_groups * np.eye(len(squares))[..., None]
-            by_level = self.covariances.score(levels[some], [squares])
+            value[some] = self.total(integral)
+            by_level = self.covariances.score(levels[some], self.squares(integral))
             by_column = (integral.slope * self.row_times).T @ self.rows.X
             score[some] = np.hstack([by_column, by_level])
             by_further[some] = integral.by_level
         return value, np.hstack([score, by_further])
 
+    def total(self, integral):
+        """Sum over groups of what integrals are, (n_draws,)."""
+        return self.times @ integral.log_integral
+
+    def squares(self, integral):
+        """M of `Covariances`, by factor."""
+        shared = integral.nodes * (self.times[:, None] * integral.shares)[:, None]
+        squares = np.einsum("mqjs,mrjs->qrs", integral.nodes, shared)
+        return [squares - self.n_groups * np.eye(len(squares))[..., None]]
+
     def effects(self, normals, beta, levels, *further):
         """Draws of the group effects; they have the first four moments of the nodes."""
-        return (self.effects_and_value(normals, beta, levels, *further)[0],)
+        return self.effects_and_value(normals, beta, levels, *further)[0]
 
     def effects_and_value(self, normals, beta, levels, *further):
-        """The same of the one factor, and what they were integrated to, (n_draws,), but
-        for what the rows have in common.
+        """The same, and what they were integrated to, (n_draws,), but for what the rows
+        have in common.
         """
         out, value = np.empty((2, *normals[0].shape)), np.empty(len(levels))
         (root,) = self.covariances.roots(levels)
         for some, integral in self._integrals(beta, levels, further):
-            value[some] = self.times @ integral.log_integral
-            given = _moments(integral, root[..., some]).of_groups(self.kind)
+            value[some] = self.total(integral)
+            given = moments(integral, root[..., some]).of_groups(self.kind)
             both = given.both(normals[0][:, some].swapaxes(1, 2))
             out[:, :, some] = both.swapaxes(2, 3)
-        return out, value
+        return (out,), value
 
     def _integrals(self, beta, levels, further):
         """Blocks of draws with their integrals; temporaries fit into a cache."""
-        (root,) = self.covariances.roots(levels)
+        roots = self.covariances.roots(levels)
         for some in row_blocks(len(beta), self._width):
             given = self.likelihood.given(*(level[some] for level in further))
-            yield (
-                some,
-                self._integral(*self._around(beta[some], root[..., some], given)),
-            )
+            root = [root[..., some] for root in roots]
+            yield some, self._integral(*self._around(beta[some], root, given))
 
     @property
     def _width(self):
         """Numbers of a draw that are looked at in one go."""
         return 4 * len(self.rows.y) + self.nodes.size * self.n_kinds // 2
 
-    def _around(self, beta, root, likelihood):
+    def _around(self, beta, roots, likelihood):
         """What an integral begins with at some draws; L are (q, q, n_draws)."""
-        eta = self._without_effects(beta)
+        eta, (root,) = self._without_effects(beta), roots
         tilts = np.stack([self.columns @ column for column in root.swapaxes(0, 1)])
-        return likelihood, eta, tilts, *self._modes(eta, tilts, likelihood)
+        mode, *curves = self._modes(eta, tilts, likelihood)
+        return likelihood, eta, tilts, mode, curves
 
-    def _integral(self, likelihood, eta, tilts, mode, inverse, log_det):
+    def _integral(self, likelihood, eta, tilts, mode, curves):
         """Integrals over all groups at some draws."""
+        inverse, log_det = curves
         axes = cholesky(inverse)
         top, widths = self._widths(eta, tilts, likelihood, mode, axes)
         # (n_nodes, q, n_groups, n_draws)
@@ -201,17 +205,14 @@ class QuadratureMarginal(LikelihoodMarginal):
             value, _, _ = self._value_and_slopes(self._moved(eta, tilts, v), likelihood)
             return self._over_groups(value) - 0.5 * (v**2).sum(axis=0)
 
-        top, away = height(mode), _REACH * axes.swapaxes(0, 1)
+        top, away = height(mode), REACH * axes.swapaxes(0, 1)
         fall = top - np.array([[height(mode + s * a) for a in away] for s in (1, -1)])
-        widths = _REACH / np.sqrt(2.0 * np.maximum(fall, 1e-300))
-        return top, np.clip(widths, _NARROWEST, _WIDEST)
+        return top, widths_of(fall)
 
     def _derivatives(self, eta, tilts, likelihood):
         """Slopes of the log likelihood in v, and minus the Hessian with the prior."""
         _, slope, _ = self._value_and_slopes(eta, likelihood)
-        bend = likelihood.climb_bend(eta, self.rows.y[:, None])
-        bend *= self.rows.weight[:, None]
-        q = len(tilts)
+        bend, q = self._bend(eta, likelihood), len(tilts)
         gradient = np.stack([self._over_groups(slope * tilt) for tilt in tilts])
         hessian = np.empty((q, *gradient.shape))
         for k in range(q):
@@ -221,11 +222,44 @@ class QuadratureMarginal(LikelihoodMarginal):
                 hessian[k, r] = hessian[r, k] = entry + (k == r)
         return gradient, hessian
 
+    def explained(self, tilts, curves, bend):
+        """Of curvatures in coefficients what effects explain, (n_draws, p, p)."""
+        (inverse, _), n = curves, bend.shape[1]
+        crossed = np.stack([self.by_kind @ (bend * tilt) for tilt in tilts])
+        crossed = crossed.reshape(len(tilts), self.n_kinds, -1, n)
+        pushed = np.einsum("qrjs,rjps->qjps", inverse, crossed)
+        crossed *= self.times[:, None, None]
+        return np.einsum("qjas,qjbs->sab", crossed, pushed)
+
+    def _bend(self, eta, likelihood):
+        """Weighted curvatures of rows, which are kept positive."""
+        bend = likelihood.climb_bend(eta, self.rows.y[:, None])
+        return bend * self.rows.weight[:, None]
+
     def _moved(self, eta, tilts, v):
         """Linear predictors with effects v (q, n_groups, n_draws) added."""
-        for tilt, effect in zip(tilts, v, strict=True):
-            eta = eta + tilt * np.take(effect, self.codes, axis=0)
+        for tilt, effect, codes in zip(tilts, v, self.codes_of, strict=False):
+            eta = eta + tilt * np.take(effect, codes, axis=0)
         return eta
+
+
+def widths_of(fall):
+    """Of sides of a mode, by how far an integrand falls within `REACH`."""
+    widths = REACH / np.sqrt(2.0 * np.maximum(fall, 1e-300))
+    return np.clip(widths, _NARROWEST, _WIDEST)
+
+
+def grid_of(n_nodes, q):
+    """Nodes (n, q) on both sides of a mode of q effects, on which side each is, and
+    logarithms of weights over the normal density.
+    """
+    nodes, weights = _half_rule(n_nodes)
+    nodes, weights = np.concatenate([nodes, -nodes]), np.tile(weights, 2)
+    grid = np.array(list(product(range(2 * n_nodes), repeat=q)))
+    log_weights = np.log(weights)[grid].sum(axis=1)
+    nodes = nodes[grid]
+    log_weights += 0.5 * (nodes**2).sum(axis=1) - 0.5 * q * LOG_2PI
+    return nodes, grid // n_nodes, log_weights
 
 
 def _half_rule(n_nodes):
@@ -250,7 +284,7 @@ def _half_rule(n_nodes):
     return nodes, total * axes[0] ** 2
 
 
-def _moments(integral, outer):
+def moments(integral, outer):
     """Effects with the first four moments of the nodes; L is (q, q, n_draws)."""
     mean = np.einsum("mqjs,mjs->qjs", integral.nodes, integral.shares)
     away = integral.nodes - mean

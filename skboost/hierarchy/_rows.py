@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
+from scipy.sparse import csr_array
 
 
 @dataclass(frozen=True)
@@ -87,11 +88,12 @@ class GroupedRows:
         return rows, self._level(likelihood) - rows._level(likelihood)
 
     def kinds_of_groups(self):
-        """One of several groups with the same rows, of the only factor, and which of
-        these groups are of.
+        """One of several groups with the same rows, of the first factor, and which of
+        these groups are of; those of further factors are the same, too.
         """
-        (factor,) = self.factors
-        parts = [self.X, factor.columns, self.y, self.weight]
+        factor, *others = self.factors
+        parts = [self.X, *(f.columns for f in self.factors), self.y, self.weight]
+        parts += [f.codes for f in others]
         table = np.column_stack(parts if self.offset is None else [*parts, self.offset])
         order = np.lexsort([*table.T, factor.codes])
         rows, codes = self.taken(order), factor.codes[order]
@@ -107,7 +109,7 @@ class GroupedRows:
         kept = np.isin(codes, first)
         rows = rows.taken(kept)
         renamed = replace(rows.factors[0], codes=kind[codes[kept]], n_groups=len(kinds))
-        return replace(rows, factors=(renamed,)), kind
+        return replace(rows, factors=(renamed, *rows.factors[1:])), kind
 
     def _level(self, likelihood):
         """Log likelihood at linear predictors of zero."""
@@ -149,18 +151,24 @@ class GroupSums:
         self.starts = np.searchsorted(codes, np.arange(n_groups))
         ends = np.append(self.starts[1:], len(codes))
         # `reduceat` gives an empty group a row of the next one.
-        self.filled = None if (ends > self.starts).all() else ends > self.starts
+        self.filled = ends > self.starts
+        # Of groups of few rows a seventh of the time that `reduceat` takes.
+        entries = np.ones(len(codes)), np.arange(len(codes)), np.append(0, ends)
+        self.matrix = csr_array(entries, shape=(n_groups, len(codes)))
 
     def __call__(self, table, operation=np.add):
         """(n_groups, ...) of (n_rows, ...)."""
-        if self.filled is None:
-            if self.n_groups == self.n_rows:
-                # Merged rows often are one for each group.
-                return table
-            return operation.reduceat(table, self.starts, axis=0)
-        out = np.zeros((self.n_groups, *table.shape[1:]))
-        out[self.filled] = operation.reduceat(table, self.starts[self.filled], axis=0)
-        return out
+        if self.n_groups == self.n_rows and self.filled.all():
+            # Merged rows often are one for each group.
+            return table
+        flat = table.reshape(len(table), -1)
+        if operation is np.add:
+            out = self.matrix @ flat
+        else:
+            out = np.zeros((self.n_groups, flat.shape[1]))
+            starts = self.starts[self.filled]
+            out[self.filled] = operation.reduceat(flat, starts, axis=0)
+        return out.reshape(self.n_groups, *table.shape[1:])
 
 
 def main_factor(factors):

@@ -9,9 +9,14 @@ from skboost._random import generator
 from skboost.hierarchy._crossed import MOST_OTHERS
 from skboost.hierarchy._crossed_normal import CrossedNormalMarginal
 from skboost.hierarchy._integrated_normal import IntegratedNormalMarginal
-from skboost.hierarchy._integrated_quadrature import IntegratedQuadratureMarginal
+from skboost.hierarchy._integrated_quadrature import (
+    IntegratedNestedMarginal,
+    IntegratedQuadratureMarginal,
+)
 from skboost.hierarchy._laplace import LaplaceMarginal
 from skboost.hierarchy._marginal import UngroupedMarginal
+from skboost.hierarchy._nested import nested_order
+from skboost.hierarchy._nested_quadrature import NestedQuadratureMarginal
 from skboost.hierarchy._normal import NormalMarginal
 from skboost.hierarchy._quadrature import QuadratureMarginal
 from skboost.hierarchy._rows import main_factor
@@ -184,11 +189,14 @@ def marginal_of(rows, likelihood=None, scale=None):
     if not n_factors:
         return UngroupedMarginal(rows, likelihood)
     # Nine nodes for each effect of a group: 729 of three.
-    if n_factors == 1 and rows.factors[0].n_effects <= 2:
-        (factor,) = rows.factors
-        n_levels = factor.n_effects + factor.correlated + likelihood.n_further
+    nested = n_factors == 2 and nested_order(rows.factors) is not None
+    if nested or (n_factors == 1 and rows.factors[0].n_effects <= 2):
+        n_levels = sum(f.n_effects + f.correlated for f in rows.factors)
+        n_levels += likelihood.n_further
         if scale is None or not n_columns or n_levels > _MOST_LEVELS:
-            return QuadratureMarginal(rows, likelihood)
-        return IntegratedQuadratureMarginal(rows, likelihood, scale)
+            kind = NestedQuadratureMarginal if nested else QuadratureMarginal
+            return kind(rows, likelihood)
+        kind = IntegratedNestedMarginal if nested else IntegratedQuadratureMarginal
+        return kind(rows, likelihood, scale)
     few = every <= MOST_OTHERS and 0 < len(rows.y) * n_columns**2 <= _MOST_SUMMED
     return LaplaceMarginal(rows, likelihood, scale if few else None)

@@ -31,8 +31,9 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimat
     The logit of the second class's probability is ``X coef + intercept + z u[group]``,
     where the effects ``u`` of the groups of a factor are normal around zero with a
     standard deviation that is learned. Group effects are integrated out by adaptive
-    quadrature (one factor, one slope) or Laplace's method (more); boosting variational
-    inference approximates the posterior of coefficients and scales.
+    quadrature (one factor with one slope, or two nested ones) or Laplace's method
+    (more); boosting variational inference approximates the posterior of coefficients
+    and scales.
 
     Parameters
     ----------

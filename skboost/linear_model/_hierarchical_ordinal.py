@@ -19,12 +19,13 @@ from skboost.linear_model._row_keywords import of_columns
 class BoostedHierarchicalOrdinalRegression(BoostedHierarchicalLogisticRegression):
     """Regression of ordered classes, such as grades, whose groups share strength.
 
-    Cumulative logits (proportional odds): ``logit p(y <= k) = threshold_k - x coef -
-    z u[group]`` with increasing thresholds, where the effects ``u`` of the groups of a
+    Cumulative logits (proportional odds): ``logit p(y <= k) = threshold_k - x coef - z
+    u[group]`` with increasing thresholds, where the effects ``u`` of the groups of a
     factor are normal around zero with a standard deviation that is learned: graders of
     their own severity, say. Group effects are integrated out by adaptive quadrature
-    (one factor, one slope) or Laplace's method (more); boosting variational inference
-    approximates the posterior of coefficients, thresholds and scales.
+    (one factor with one slope, or two nested ones) or Laplace's method (more); boosting
+    variational inference approximates the posterior of coefficients, thresholds and
+    scales.
 
     Of two classes it is `BoostedHierarchicalLogisticRegression`.
 

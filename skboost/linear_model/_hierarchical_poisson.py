@@ -35,8 +35,8 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
     The logarithm of the rate is ``X coef + intercept + offset + z u[group]``, where the
     effects ``u`` of the groups of a factor are normal around zero with a standard
     deviation that is learned. Group effects are integrated out by adaptive quadrature
-    (one factor, one slope) or Laplace's method (more); boosting variational inference
-    approximates the posterior of coefficients and scales.
+    (one factor with one slope, or two nested ones) or Laplace's method (more); boosting
+    variational inference approximates the posterior of coefficients and scales.
 
     Counts that vary more around their rates than Poisson counts need
     ``likelihood="negative_binomial"``: the variance of a count with mean m is

@@ -279,7 +279,7 @@ def by_quadrature(rows, marginal, levels, *further):
     nodes = np.stack(np.meshgrid(node, node), axis=-1).reshape(-1, 2)
     beta = centre + nodes @ root.T
     given = (np.repeat(level, len(beta), axis=0) for level in (levels, *further))
-    value = QuadratureMarginal(rows, marginal.likelihood).value(beta, *given)
+    value = marginal_of(rows, marginal.likelihood).value(beta, *given)
     value = value + NormalPrior().log_density(beta, SCALE)
     value += 0.5 * (nodes**2).sum(axis=1) + np.log(np.outer(share, share).ravel())
     return beta, value + np.log(np.linalg.det(root))
