@@ -19,6 +19,24 @@ def column_of(X, i):
     return X[:, i]
 
 
+def missing_in(values):
+    """Which entries of an array are missing: NaN, None, NaT and NA, not infinity."""
+    if values.dtype.kind in "fc":
+        return np.isnan(values)
+    if values.dtype.kind in "mM":
+        return np.isnat(values)
+    if values.dtype.kind != "O":
+        return np.zeros(values.shape, dtype=bool)
+    # Nothing else is not itself; NA is neither.
+    flat = [
+        one is None
+        or type(one).__name__ in ("NAType", "NaTType")
+        or (isinstance(one, float | np.floating | np.datetime64) and bool(one != one))
+        for one in values.ravel()
+    ]
+    return np.array(flat, dtype=bool).reshape(values.shape)
+
+
 def declared_order(X, i):
     """Labels of a column in the order that its type says, None where it says none."""
     if not hasattr(X, "dtypes"):

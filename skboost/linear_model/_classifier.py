@@ -17,14 +17,16 @@ from skboost.linear_model._methods import (
 from skboost.linear_model._predictive import offset_rows
 from skboost.linear_model._ratios import contrast_table, ratio_table
 from skboost.linear_model._row_keywords import (
+    NewRows,
     counted_classes,
+    of_columns,
     warn_of_missing_offset,
 )
 from skboost.linear_model._sources import codes_of
 from skboost.targets import validate_offset
 
 
-class BayesianClassifier(ClassifierMixin):
+class BayesianClassifier(NewRows, ClassifierMixin):
     """Predictions that average over a posterior, and what is known of coefficients.
 
     For estimators with ``_model_``, ``_fit`` and ``classes_``.
@@ -42,6 +44,8 @@ class BayesianClassifier(ClassifierMixin):
 
     def _asked(self, X, offset, reported=False):
         """Rows as the plain model takes them, and what answers about them."""
+        check_is_fitted(self)
+        (offset,) = self._found(X, offset=offset)
         plain = checked_rows(self, X)
         warn_of_missing_offset(self._model_.exposed, offset)
         predictive = self._predictive(reported)
@@ -211,6 +215,7 @@ class BayesianClassifier(ClassifierMixin):
             Nats.
         """
         if trials is not None:
+            (trials,) = of_columns(X, trials=trials)
             counts = counted_classes(X, y, trials, self.classes_)
             X, predictive = self._asked(X, offset)
             return predictive.log_counted(X, *counts)

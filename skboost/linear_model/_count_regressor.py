@@ -20,13 +20,14 @@ from skboost.linear_model._methods import (
 )
 from skboost.linear_model._ratios import ratio_table
 from skboost.linear_model._row_keywords import (
+    NewRows,
     checked_offset,
     warn_of_missing_offset,
 )
 from skboost.targets import Poisson
 
 
-class BayesianCountRegressor(RegressorMixin):
+class BayesianCountRegressor(NewRows, RegressorMixin):
     """Predictive distributions of counts; offsets are logarithms of exposures.
 
     For estimators with ``_model_`` and ``_fit``.
@@ -40,6 +41,8 @@ class BayesianCountRegressor(RegressorMixin):
         return self._model_.predictive(self._fit.mixture)
 
     def _with_offset(self, X, offset, exposure):
+        check_is_fitted(self)
+        offset, exposure = self._found(X, offset=offset, exposure=exposure)
         X = checked_rows(self, X)
         offset = checked_offset(offset, exposure, X.shape[0])
         warn_of_missing_offset(self._model_.exposed, offset, counts=True)
@@ -163,6 +166,8 @@ class BayesianCountRegressor(RegressorMixin):
         return explained_deviance(y, mean, weight, offset)
 
     def _with_counts(self, X, y, offset, exposure):
+        check_is_fitted(self)
+        offset, exposure = self._found(X, offset=offset, exposure=exposure)
         X, y = checked_pairs(self, X, y)
         offset = checked_offset(offset, exposure, len(y))
         warn_of_missing_offset(self._model_.exposed, offset, counts=True)

@@ -1,5 +1,6 @@
 """Columns of X that say groups: which there are, their levels, and rows by them."""
 
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import NamedTuple
 
@@ -8,7 +9,13 @@ from scipy import sparse
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
-from skboost._columns import column_of, declared_order, holds_labels, refuse_dates
+from skboost._columns import (
+    column_of,
+    declared_order,
+    holds_labels,
+    missing_in,
+    refuse_dates,
+)
 from skboost._math import as_floats
 from skboost._row_blocks import Table
 from skboost._rows import canonical_rows
@@ -42,7 +49,8 @@ def numbers_of(X, columns):
         raise ValueError(
             f"X contains {what} in column {name!r}, row {row} ({len(bad)} such "
             "entries in all). Impute them, for example with "
-            "sklearn.impute.SimpleImputer, or drop the rows."
+            "sklearn.impute.SimpleImputer, or drop the rows, as missing='drop' "
+            "does in fit."
         )
     return check_array(table, dtype=np.float64, input_name="X", ensure_min_features=0)
 
@@ -99,15 +107,14 @@ def categories_at(X, i, name):
 def labels_of(X, i, name, kind="group "):
     """Labels in a column of groups, or of a `kind` of its own; none may be missing."""
     values = column_of(X, i)
-    missing = np.zeros(len(values), dtype=bool)
-    if values.dtype.kind in "fMO":
-        missing = np.array([_is_missing(value) for value in values], dtype=bool)
+    missing = missing_in(values)
     if missing.any():
         first = int(np.flatnonzero(missing)[0])
         raise ValueError(
             f"X must have a label in every row of the {kind}column {name!r}; got "
             f"{values[first]} in row {first} ({missing.sum()} missing in "
-            "all). Fill them, for example with a label of their own, or drop the rows."
+            "all). Fill them, for example with a label of their own, or drop the rows: "
+            "missing='drop' does in fit."
         )
     if values.dtype.kind == "O":
         kinds = {next((k for k in _KINDS if isinstance(v, k)), type(v)) for v in values}
@@ -134,14 +141,6 @@ def labels_of(X, i, name, kind="group "):
 
 # Of what an array of objects may be labels: a float beside whole numbers is one more.
 _KINDS = str, Integral, Real
-
-
-def _is_missing(value):
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
-        return True
-    if isinstance(value, np.datetime64):
-        return bool(np.isnat(value))
-    return isinstance(value, float | np.floating) and bool(np.isnan(value))
 
 
 def learned(X, columns):
@@ -323,27 +322,47 @@ def seen(estimator, X, reset):
     return X
 
 
-def of_population(X, columns):
-    """Rows without their columns of groups, where some are missing, and `Columns` of
-    the rest: a new group for every row needs none.
+def counted_factors(groups, factors):
+    """Factors whose effects count in a prediction, as a user says it."""
+    names = [factor.name for factor in factors]
+    if isinstance(groups, str) and groups in ("all", "none"):
+        return factors if groups == "all" else ()
+    chosen = [groups] if isinstance(groups, str) else groups
+    known = isinstance(chosen, list | tuple | np.ndarray)
+    wrong = [one for one in chosen if one not in names] if known else [groups]
+    if wrong:
+        raise ValueError(
+            f"groups must be 'all', 'none', or a list of factors, which are {names}; "
+            f"got {wrong[0]!r}."
+        )
+    return tuple(factor for factor in factors if factor.name in chosen)
+
+
+def narrowed(X, columns, factors):
+    """Rows without the columns of other factors than these, where some are missing,
+    with `Columns` and factors that say where the rest stand.
     """
-    kept = sorted({i for i, _ in columns.numbers})
+    numbers = {i for i, _ in columns.numbers}
+    kept = sorted(numbers.union(*(factor.columns for factor in factors)))
     wanted = [columns.names[i] for i in kept]
     if hasattr(X, "columns"):
         held = set(map(str, X.columns))
         if held >= set(columns.names) or not held >= set(wanted):
-            return X, columns
+            return X, columns, factors
         X = X[wanted]
     elif np.ndim(X) != 2 or np.shape(X)[1] != len(wanted):
-        return X, columns
-    numbers = tuple((kept.index(i), label) for i, label in columns.numbers)
-    labels = {kept.index(i): found for i, found in columns.labels.items()}
-    return X, columns._replace(names=tuple(wanted), numbers=numbers, labels=labels)
-
-
-def split(X, columns, factors, population, unknown):
-    """Numeric columns of new rows, and their groups by factor; -1 is a new group."""
-    numbers = numbers_of(X, columns)
-    if population:
-        return numbers, [np.full(len(numbers), -1)] * len(factors)
-    return numbers, [codes_of(X, factor, columns, unknown) for factor in factors]
+        return X, columns, factors
+    place = {i: k for k, i in enumerate(kept)}
+    columns = columns._replace(
+        names=tuple(wanted),
+        numbers=tuple((place[i], label) for i, label in columns.numbers),
+        labels={place[i]: found for i, found in columns.labels.items()},
+    )
+    return (
+        X,
+        columns,
+        [
+            replace(factor, columns=tuple(place[c] for c in factor.columns))
+            for factor in factors
+        ],
+    )

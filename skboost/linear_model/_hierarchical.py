@@ -1,7 +1,6 @@
 """What the hierarchical regressions share: groups of rows and their effects."""
 
 from dataclasses import replace
-from inspect import signature
 from numbers import Integral
 
 import numpy as np
@@ -19,14 +18,20 @@ from skboost.boosting import (
 )
 from skboost.families import as_family
 from skboost.fitting import BoostedEstimator, FromFit, make_settings, warn_where_called
-from skboost.linear_model._formula import Design
+from skboost.linear_model._formula_estimator import FormulaEstimator
 from skboost.linear_model._group_model import N_DRAWS
 from skboost.linear_model._group_summary import (
     arviz_of_groups,
     summary_of_groups,
     table_of_effects,
 )
-from skboost.linear_model._groups import of_population, seen, split
+from skboost.linear_model._groups import (
+    codes_of,
+    counted_factors,
+    narrowed,
+    numbers_of,
+    seen,
+)
 from skboost.linear_model._methods import (
     export,
     set_feature_names,
@@ -36,7 +41,6 @@ from skboost.linear_model._methods import (
 from skboost.linear_model._model import MOVED_OF_LINEAR_MODELS, SCALED_CONSTRAINTS
 from skboost.linear_model._row_keywords import (
     checked_offset,
-    of_columns,
     warn_of_missing_offset,
 )
 from skboost.objectives import JointGain
@@ -61,20 +65,19 @@ _MOST_WEIGHTED = 10
 _FEWER = 8
 
 # Share of the draws below which a warning says how few are effective.
-_FEW_EFFECTIVE = 0.3
+_FEW_EFFECTIVE = 0.5
 
 HIERARCHICAL_CONSTRAINTS = {
     name: SCALED_CONSTRAINTS[name]
     for name in (
-        "fit_intercept", "intercept_scale", "max_iter", "tol", "max_time",
-        "random_state", "n_jobs", "verbose",
+        "formula", "missing", "fit_intercept", "intercept_scale", "max_iter", "tol",
+        "max_time", "random_state", "n_jobs", "verbose",
     )
 } | {
     # No prior by column.
     "prior": SCALED_CONSTRAINTS["prior"][:2],
     # No common scale of the coefficients is learned beside those of effects.
     "prior_scale": [StrOptions({"auto"}), *SCALED_CONSTRAINTS["prior_scale"][2:]],
-    "formula": [str, None],
     "groups": ["array-like", str, Integral, None],
     "slopes": [dict, None],
     "correlated": ["boolean", dict, InstanceOf(LKJPrior, "skboost.priors")],
@@ -88,7 +91,7 @@ HIERARCHICAL_CONSTRAINTS = {
 }  # fmt: skip
 
 
-class HierarchicalEstimator(BoostedEstimator):
+class HierarchicalEstimator(FormulaEstimator, BoostedEstimator):
     """A boosted posterior over coefficients and scales, and effects of groups.
 
     Subclasses read responses, and answer about rows by ``_rows(X, population)``.
@@ -97,8 +100,10 @@ class HierarchicalEstimator(BoostedEstimator):
     _moved = MOVED_OF_LINEAR_MODELS
     _parameter_constraints = HIERARCHICAL_CONSTRAINTS
     warm_start = False
-    # What a formula makes of data frames.
-    _design = None
+    _takes_groups = True
+    _said_by_formula = dict.fromkeys(("groups", "slopes", "nested", "fixed")) | {
+        "group_intercepts": True, "fit_intercept": True,
+    }  # fmt: skip
     calibration_ = FromFit("report.calibration")
     orbiting_ = FromFit("report.orbiting")
 
@@ -120,6 +125,7 @@ class HierarchicalEstimator(BoostedEstimator):
         fit_intercept=True,
         intercept_scale="auto",
         handle_unknown="warn",
+        missing="raise",
         max_iter=10,
         tol="auto",
         max_time=None,
@@ -140,66 +146,13 @@ class HierarchicalEstimator(BoostedEstimator):
         self.fit_intercept = fit_intercept
         self.intercept_scale = intercept_scale
         self.handle_unknown = handle_unknown
+        self.missing = missing
         self.max_iter = max_iter
         self.tol = tol
         self.max_time = max_time
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
-
-    @classmethod
-    def from_formula(cls, formula, data, **parameters):
-        """The model of a formula, fitted to a data frame.
-
-        ``cls(formula=formula, **parameters).fit(data, **keywords)``.
-
-        Parameters
-        ----------
-        formula : str
-            Such as ``"reaction ~ days + (days | subject)"``; see `formula` of the
-            class.
-        data : DataFrame of shape (n_samples, n_columns)
-            With the columns that the formula names.
-        **parameters
-            Of the class, and keywords of its ``fit`` such as ``sample_weight``.
-
-        Returns
-        -------
-        estimator
-            Its ``predict`` takes data frames with these columns.
-
-        Raises
-        ------
-        ValueError
-            For a formula that can not be read, and for columns that are missing.
-        ImportError
-            Without formulaic (extra ``formula``).
-        """
-        known = signature(cls.fit).parameters
-        keywords = {name: parameters.pop(name) for name in known & parameters.keys()}
-        return cls(formula=formula, **parameters).fit(data, **keywords)
-
-    @property
-    def _said(self):
-        """What says which columns are what: the formula, or the parameters."""
-        return self._design or self
-
-    def _by_formula(self, X, y):
-        """Columns and responses that the formula makes of a frame, if there is one."""
-        self._design = None
-        if self.formula is None:
-            return X, y
-        empty = {"groups": None, "slopes": None, "nested": None, "fixed": None}
-        empty |= {"group_intercepts": True, "fit_intercept": True}
-        for name, value in empty.items():
-            if getattr(self, name) is not value:
-                raise ValueError(
-                    f"{name} must be left out where formula is given, which says it; "
-                    f"got {name}={getattr(self, name)!r}, formula={self.formula!r}."
-                )
-        self._design = Design.of(self.formula, X, self.correlated)
-        y = self._design.response_of(X) if y is None else y
-        return self._design.frame(X), y
 
     def _learn(self, model, rows, given):
         """Boost the posterior of grouped rows, and draw the effects of groups."""
@@ -221,24 +174,29 @@ class HierarchicalEstimator(BoostedEstimator):
 
     # --- what all of them answer
 
-    def _rows(self, X, population):
+    def _rows(self, X, population, groups="all"):
         """Numeric columns of new rows, and their groups by factor."""
         if not isinstance(population, bool | np.bool_):
             raise ValueError(f"population must be True or False; got {population!r}.")
         check_is_fitted(self)
         model, columns = self._model_, self._model_.columns
-        if self._design is not None:
-            X = self._design.frame(X, population)
-        if population:
-            X, columns = of_population(X, columns)
+        counted = counted_factors(groups, model.factors)
+        read = () if population else counted
+        X = self._made(X, {factor.name for factor in read})
+        if len(read) < len(model.factors):
+            X, columns, read = narrowed(X, columns, read)
         if columns is model.columns:
             X = seen(self, X, reset=False)
-        return split(X, columns, model.factors, population, self.handle_unknown)
+        numbers, unknown = numbers_of(X, columns), self.handle_unknown
+        codes = dict.fromkeys((f.name for f in counted), np.full(len(numbers), -1))
+        codes |= {f.name: codes_of(X, f, columns, unknown) for f in read}
+        return numbers, [codes.get(factor.name) for factor in model.factors]
 
-    def _offset_rows(self, X, population, offset, exposure=None):
+    def _offset_rows(self, X, population, offset, exposure=None, groups="all"):
         """Numeric columns, groups and offsets of new rows."""
-        offset, exposure = of_columns(X, offset=offset, exposure=exposure)
-        numbers, codes = self._rows(X, population)
+        check_is_fitted(self)
+        offset, exposure = self._found(X, offset=offset, exposure=exposure)
+        numbers, codes = self._rows(X, population, groups)
         offset = checked_offset(offset, exposure, len(numbers))
         model = self._model_
         warn_of_missing_offset(model.exposed, offset, model.response.counted)
@@ -420,7 +378,8 @@ def _attributes(model, fit):
             f"{100 * draws.efficiency:.0f} % of the draws effective "
             f"(effects_efficiency_), with a Pareto shape of {draws.khat:.2f}: means of "
             "effects and predictions are less exact than the number of draws says. "
-            "Groups with few rows cause it; join rare levels, or drop a factor.",
+            "Groups with few rows cause it: join rare levels, or drop a factor. Fit "
+            "again with another random_state, and report no digits that change.",
             UserWarning,
         )
     attributes = model.attributes(fit.posterior, draws)

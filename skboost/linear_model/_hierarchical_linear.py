@@ -21,7 +21,6 @@ from skboost.linear_model._methods import (
 from skboost.linear_model._model import NOISE_PRIOR
 from skboost.linear_model._row_keywords import (
     less_offset,
-    of_columns,
     score_with_offset,
 )
 from skboost.targets import NOISES
@@ -43,9 +42,12 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
         In the manner of lme4, in place of the parameters from `groups` to `nested` and
         `fit_intercept`: ``"reaction ~ days + (days | subject)"``. ``(x || g)`` has
         effects that are not correlated, ``(0 + x | g)`` no intercepts, ``(1 | a/b)``
-        and ``(1 | a:b)`` nested groups. The rest is read by the library formulaic
-        (extra ``formula``): ``a * b``, ``C(a)``, ``bs(x, df=4)``, ``np.log(x)``,
-        strings as categories. X is a data frame then, and `y` the left side where it
+        and ``(1 | a:b)`` nested groups. Terms are ``a * b``, ``(a + b)^2``, ``.``,
+        ``C(a)``, ``I(x^2)``, ``log(x)``, ``scale(x)``, ``poly(x, 2)``,
+        ``bs(x, df=4)``, ``offset(x)``; strings are categories, and other names than
+        words stand in backticks or ``Q("...")``. Of the library formulaic (extra
+        ``formula``) functions of a list are called alone: no formula runs code. X is a
+        data frame of pandas or polars then, and `y` the left side where it
         is not passed; `feature_names_in_` are the columns that are made of X.
     groups : str, int or list of these, default=None
         Columns of X that say which group a row belongs to, by name or position. Every
@@ -101,6 +103,9 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
         What predictions do with a group that `fit` has not seen: integrate over the
         distribution of groups, with a warning (none in cross-validation) or without
         one, or raise an error.
+    missing : {"raise", "drop"}, default="raise"
+        What `fit` does with rows that lack a value in X, `y` or a keyword: raise an
+        error, or leave them out. Of a formula the columns count that it names.
     max_iter, tol, max_time, random_state, n_jobs, verbose
         As in `BoostedBayesianLogisticRegression`, with the same defaults; `n_jobs` are
         threads over starts.
@@ -135,13 +140,15 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
         gave coefficients or effects (Student-t noise): above 0.7 they are not reliable.
         0 where none are needed, or nearly all weigh the same.
     effects_efficiency_ : float
-        Effective sample size of these weights as a share of the draws; below 0.3 a
-        warning says so. 1 where none are needed.
+        Effective sample size of these weights as a share of the draws; below 0.5 a
+        warning says what to do. 1 where none are needed.
     elbo_, elbo_se_, elbo_path_, gain_path_, duality_gap_, duality_gap_se_, \
     duality_gap_path_, remaining_kl_, remaining_kl_se_, remaining_kl_interval_, \
     pareto_k_, calibration_, orbiting_, n_iter_, converged_, message_, history_
         As in `BoostedBayesianLogisticRegression`; group effects are integrated out of
         all bounds.
+    n_dropped_ : int
+        Rows that `fit` left out.
     n_features_in_ : int
         Columns of X, those of groups included.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -205,6 +212,7 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
         noise_df=4.0,
         noise_prior="auto",
         handle_unknown="warn",
+        missing="raise",
         max_iter=10,
         tol="auto",
         max_time=None,
@@ -228,6 +236,7 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
         self.noise_df = noise_df
         self.noise_prior = noise_prior
         self.handle_unknown = handle_unknown
+        self.missing = missing
         self.max_iter = max_iter
         self.tol = tol
         self.max_time = max_time
@@ -263,8 +272,9 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
         """
         with self._keeping_old_fit():
             given = callback_data(X, y, sample_weight, offset=offset)
-            (offset,) = of_columns(X, offset=offset)
-            X, y = self._by_formula(X, y)
+            X, y, sample_weight, offset = self._read(
+                X, y, sample_weight=sample_weight, offset=offset
+            )
             y = less_offset(self, X, checked_numbers(self, X, y), offset)
             response = NumberResponse(self.noise_prior, self.noise, self.noise_df)
             data = read_groups(self, X, y, sample_weight, response)
@@ -272,7 +282,9 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
             return self._learn(model, data.rows, given)
 
     @known_parameters(MOVED_LEVEL)
-    def predict(self, X, *, return_std=False, population=False, offset=None):
+    def predict(
+        self, X, *, return_std=False, population=False, offset=None, groups="all"
+    ):
         """Mean of the posterior predictive distribution.
 
         Parameters
@@ -284,9 +296,13 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
         population : bool, default=False
             False uses the effects of the row's groups; those that `fit` has not seen
             have the population's spread. True is a new group for every row.
+        groups : {"all", "none"} or list of str, default="all"
+            Factors whose effects count. Those of others are zero, and X needs no
+            columns of them.
         offset : array-like of shape (n_samples,) or str, default=None
             Added to the linear predictor; the name of a column where X is a data frame.
-            None is zero, with a warning after a fit that had some.
+            None is the column that `fit` was told the name of, or else zero, with a
+            warning after a fit that had some.
 
         Returns
         -------
@@ -294,11 +310,13 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
         std : ndarray of shape (n_samples,)
             Only where `return_std` is True.
         """
-        rows = self._offset_rows(X, population, offset)
+        rows = self._offset_rows(X, population, offset, groups=groups)
         mean, std = self._predictive().model.mean_and_std(*rows)
         return (mean, std) if return_std else mean
 
-    def predict_interval(self, X, level=0.9, population=False, offset=None):
+    def predict_interval(
+        self, X, level=0.9, population=False, offset=None, groups="all"
+    ):
         """Central interval of the predictive distribution, noise included.
 
         Parameters
@@ -306,8 +324,8 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
         X : array-like or DataFrame of shape (n_samples, n_features)
         level : float, default=0.9
             Predictive probability inside, in (0, 1).
-        population : bool, default=False
-            A new group for every row.
+        population, groups
+            As in `predict`.
         offset : array-like of shape (n_samples,) or str, default=None
             As in `predict`.
 
@@ -316,10 +334,15 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
         ndarray of shape (n_samples, 2)
             Lower and upper end.
         """
-        return self.predict_quantiles(X, tails_of(level), population, offset)
+        return self.predict_quantiles(X, tails_of(level), population, offset, groups)
 
     def predict_quantiles(
-        self, X, quantiles=(0.05, 0.5, 0.95), population=False, offset=None
+        self,
+        X,
+        quantiles=(0.05, 0.5, 0.95),
+        population=False,
+        offset=None,
+        groups="all",
     ):
         """Quantiles of the predictive distribution, noise included.
 
@@ -329,8 +352,8 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
         quantiles : float or array-like of shape (n_quantiles,), \
                 default=(0.05, 0.5, 0.95)
             In (0, 1).
-        population : bool, default=False
-            A new group for every row.
+        population, groups
+            As in `predict`.
         offset : array-like of shape (n_samples,) or str, default=None
             As in `predict`.
 
@@ -339,18 +362,18 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
         ndarray of shape (n_samples, n_quantiles)
         """
         p = check_quantiles(quantiles)
-        rows = self._offset_rows(X, population, offset)
+        rows = self._offset_rows(X, population, offset, groups=groups)
         return self._predictive().quantiles(rows, p)
 
-    def log_predictive_density(self, X, y, population=False, offset=None):
+    def log_predictive_density(self, X, y, population=False, offset=None, groups="all"):
         """Log density of responses under the posterior predictive distribution.
 
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
-        population : bool, default=False
-            A new group for every row.
+        population, groups
+            As in `predict`.
         offset : array-like of shape (n_samples,) or str, default=None
             As in `predict`.
 
@@ -360,7 +383,7 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
             Nats.
         """
         y = checked_numbers(self, X, y)
-        rows = self._offset_rows(X, population, offset)
+        rows = self._offset_rows(X, population, offset, groups=groups)
         return self._predictive().log_density(rows, y)
 
     score = score_with_offset

@@ -48,7 +48,7 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimat
         Scale of the prior of the coefficients, in their unit. ``"auto"`` is one per
         standard deviation of the feature.
     formula, groups, slopes, correlated, group_intercepts, fixed, nested, prior, \
-    fit_intercept, intercept_scale, handle_unknown, max_iter, tol, max_time, \
+    fit_intercept, intercept_scale, handle_unknown, missing, max_iter, tol, max_time, \
     random_state, n_jobs, verbose
         As in `BoostedHierarchicalLinearRegression`, with the same defaults.
 
@@ -75,13 +75,15 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimat
         gave coefficients or effects: above 0.7 they are not reliable. 0 where none are
         needed, or nearly all weigh the same.
     effects_efficiency_ : float
-        Effective sample size of these weights as a share of the draws; below 0.3 a
-        warning says so. 1 where none are needed.
+        Effective sample size of these weights as a share of the draws; below 0.5 a
+        warning says what to do. 1 where none are needed.
     elbo_, elbo_se_, elbo_path_, gain_path_, duality_gap_, duality_gap_se_, \
     duality_gap_path_, remaining_kl_, remaining_kl_se_, remaining_kl_interval_, \
     pareto_k_, calibration_, orbiting_, n_iter_, converged_, message_, history_
         As in `BoostedBayesianLogisticRegression`; group effects are integrated out of
         all bounds.
+    n_dropped_ : int
+        Rows that `fit` left out.
     n_features_in_ : int
         Columns of X, those of groups included.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -126,7 +128,8 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimat
             Not negative; a weight of two is a row that stands twice in its group.
         trials : int, array-like of shape (n_samples,) or str, default=None
             Of binomial counts: how often each row was tried, by name where that is a
-            column of a data frame for the `formula`. `y` is then the number of
+            column of a data frame for the `formula`, or ``cbind(successes, failures)``
+            on its left side. `y` is then the number of
             successes among them, and the classes are 0 and 1.
         offset : array-like of shape (n_samples,) or str, default=None
             Added to the linear predictor; the name of a column where X is a data frame.
@@ -143,10 +146,10 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimat
         """
         with self._keeping_old_fit():
             given = callback_data(X, y, sample_weight, trials=trials, offset=offset)
-            trials, offset = of_columns(X, trials=trials, offset=offset)
-            X, y = self._by_formula(X, y)
-            rows = binomial_rows(X, y, trials, sample_weight, offset)
-            return self._learn_labels(*rows, given=given)
+            rows = self._read(
+                X, y, trials=trials, sample_weight=sample_weight, offset=offset
+            )
+            return self._learn_labels(*binomial_rows(*rows), given=given)
 
     score = score_of_trials
 
@@ -164,7 +167,7 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimat
         return ClassResponse(classes), codes
 
     @known_parameters(MOVED_LEVEL)
-    def predict_proba(self, X, population=False, offset=None):
+    def predict_proba(self, X, population=False, offset=None, groups="all"):
         """Posterior predictive probabilities of the classes.
 
         Parameters
@@ -173,25 +176,29 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimat
         population : bool, default=False
             False uses the effects of the row's groups; those that `fit` has not seen
             have the population's spread. True is a new group for every row.
+        groups : {"all", "none"} or list of str, default="all"
+            Factors whose effects count. Those of others are zero, and X needs no
+            columns of them.
         offset : array-like of shape (n_samples,) or str, default=None
             Added to the linear predictor; the name of a column where X is a data frame.
-            None is zero, with a warning after a fit that had some.
+            None is the column that `fit` was told the name of, or else zero, with a
+            warning after a fit that had some.
 
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
         """
-        rows = self._offset_rows(X, population, offset)
+        rows = self._offset_rows(X, population, offset, groups=groups)
         return self._predictive().model.proba(*rows)
 
-    def predict_log_proba(self, X, population=False, offset=None):
+    def predict_log_proba(self, X, population=False, offset=None, groups="all"):
         """Logarithms of `predict_proba`, -inf where it is zero in rounding.
 
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features)
-        population : bool, default=False
-            A new group for every row.
+        population, groups
+            As in `predict_proba`.
         offset : array-like of shape (n_samples,) or str, default=None
             As in `predict_proba`.
 
@@ -201,16 +208,16 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimat
             Nats.
         """
         with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X, population, offset))
+            return np.log(self.predict_proba(X, population, offset, groups))
 
-    def predict_uncertainty(self, X, population=False, offset=None):
+    def predict_uncertainty(self, X, population=False, offset=None, groups="all"):
         """Entropy of the prediction, and its split.
 
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features)
-        population : bool, default=False
-            A new group for every row.
+        population, groups
+            As in `predict_proba`.
         offset : array-like of shape (n_samples,) or str, default=None
             As in `predict_proba`.
 
@@ -223,7 +230,7 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimat
         epistemic : ndarray of shape (n_samples,)
             Their difference: what is not known of coefficients and effects.
         """
-        rows = self._offset_rows(X, population, offset)
+        rows = self._offset_rows(X, population, offset, groups=groups)
         model = self._predictive().model
         total = entropy_of(model.proba(*rows))
         parts = [entropy_of(model.drawn(eta)) for _, eta in model.predictors(*rows)]
@@ -231,26 +238,25 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimat
         return total, aleatoric, np.maximum(total - aleatoric, 0.0)
 
     @known_parameters(MOVED_LEVEL)
-    def predict(self, X, population=False, offset=None):
+    def predict(self, X, population=False, offset=None, groups="all"):
         """Most probable class of every row.
 
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features)
-        population : bool, default=False
-            False uses the effects of the row's groups; those that `fit` has not seen
-            have the population's spread. True is a new group for every row.
-        offset : array-like of shape (n_samples,) or str, default=None
+        population, offset, groups
             As in `predict_proba`.
 
         Returns
         -------
         ndarray of shape (n_samples,)
         """
-        codes = self.predict_proba(X, population, offset).argmax(axis=1)
+        codes = self.predict_proba(X, population, offset, groups).argmax(axis=1)
         return self.classes_[codes]
 
-    def predict_proba_interval(self, X, level=0.9, population=False, offset=None):
+    def predict_proba_interval(
+        self, X, level=0.9, population=False, offset=None, groups="all"
+    ):
         """Central credible interval of the probability of the second class.
 
         Parameters
@@ -258,8 +264,8 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimat
         X : array-like or DataFrame of shape (n_samples, n_features)
         level : float, default=0.9
             Posterior probability inside, in (0, 1).
-        population : bool, default=False
-            A new group for every row.
+        population, groups
+            As in `predict_proba`.
         offset : array-like of shape (n_samples,) or str, default=None
             As in `predict_proba`.
 
@@ -269,10 +275,12 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimat
             Lower and upper end.
         """
         tails = tails_of(level)
-        rows = self._offset_rows(X, population, offset)
+        rows = self._offset_rows(X, population, offset, groups=groups)
         return self._predictive().quantiles(rows, tails)
 
-    def log_predictive_density(self, X, y, population=False, offset=None, trials=None):
+    def log_predictive_density(
+        self, X, y, population=False, offset=None, trials=None, groups="all"
+    ):
         """Log probability of labels under the posterior predictive distribution.
 
         Parameters
@@ -281,8 +289,8 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimat
         y : array-like of shape (n_samples,)
             Labels that `fit` has seen; with `trials` how many of these are of the
             second of two classes, all with the same effects.
-        population : bool, default=False
-            A new group for every row.
+        population, groups
+            As in `predict_proba`.
         offset : array-like of shape (n_samples,) or str, default=None
             As in `predict_proba`.
         trials : int, array-like of shape (n_samples,) or str, default=None
@@ -297,13 +305,13 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimat
         if trials is not None:
             (trials,) = of_columns(X, trials=trials)
             failures, successes = counted_classes(X, y, trials, self.classes_)
-            rows = self._offset_rows(X, population, offset)
+            rows = self._offset_rows(X, population, offset, groups=groups)
             parts = self._predictive().model.predictors(*rows)
             logs = [log_binomial_of(failures[k], successes[k], eta) for k, eta in parts]
             return np.concatenate(logs)
         y = checked_labels(self, X, y)
         codes = ranks_of(y, self.classes_)
-        proba = self.predict_proba(X, population, offset)
+        proba = self.predict_proba(X, population, offset, groups)
         return np.log(proba[np.arange(len(y)), codes])
 
     def odds_ratios(self, level=0.9, increment=1.0):

@@ -13,7 +13,6 @@ from skboost.linear_model._hierarchical_logistic import (
 )
 from skboost.linear_model._methods import POSITIVE
 from skboost.linear_model._ordinal import order_of, ranks_of
-from skboost.linear_model._row_keywords import of_columns
 
 
 class BoostedHierarchicalOrdinalRegression(BoostedHierarchicalLogisticRegression):
@@ -45,8 +44,8 @@ class BoostedHierarchicalOrdinalRegression(BoostedHierarchicalLogisticRegression
     scale_prior, prior_scale
         As in `BoostedHierarchicalLogisticRegression`.
     formula, groups, slopes, correlated, group_intercepts, fixed, nested, prior, \
-    intercept_scale, handle_unknown, max_iter, tol, max_time, random_state, n_jobs, \
-    verbose
+    intercept_scale, handle_unknown, missing, max_iter, tol, max_time, random_state, \
+    n_jobs, verbose
         As in `BoostedHierarchicalLinearRegression`, with the same defaults.
 
     Attributes
@@ -76,6 +75,8 @@ class BoostedHierarchicalOrdinalRegression(BoostedHierarchicalLogisticRegression
     pareto_k_, calibration_, orbiting_, n_iter_, converged_, message_, history_
         As of `BoostedBayesianLogisticRegression`; group effects are integrated out of
         all bounds.
+    n_dropped_ : int
+        Rows that `fit` left out.
     n_features_in_ : int
         Columns of X, those of groups included.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -133,6 +134,7 @@ class BoostedHierarchicalOrdinalRegression(BoostedHierarchicalLogisticRegression
         intercept_scale="auto",
         gap_scale=1.5,
         handle_unknown="warn",
+        missing="raise",
         max_iter=10,
         tol="auto",
         max_time=None,
@@ -154,6 +156,7 @@ class BoostedHierarchicalOrdinalRegression(BoostedHierarchicalLogisticRegression
             fit_intercept=fit_intercept,
             intercept_scale=intercept_scale,
             handle_unknown=handle_unknown,
+            missing=missing,
             max_iter=max_iter,
             tol=tol,
             max_time=max_time,
@@ -192,9 +195,8 @@ class BoostedHierarchicalOrdinalRegression(BoostedHierarchicalLogisticRegression
         """
         with self._keeping_old_fit():
             given = callback_data(X, y, sample_weight, offset=offset)
-            (offset,) = of_columns(X, offset=offset)
-            X, y = self._by_formula(X, y)
-            return self._learn_labels(X, y, sample_weight, offset, given=given)
+            rows = self._read(X, y, sample_weight=sample_weight, offset=offset)
+            return self._learn_labels(*rows, given=given)
 
     def score(self, X, y, sample_weight=None, offset=None):
         """Accuracy: the share of rows whose class is the predicted one.

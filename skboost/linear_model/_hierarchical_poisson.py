@@ -24,7 +24,6 @@ from skboost.linear_model._model import DISPERSION_PRIOR
 from skboost.linear_model._ratios import ratio_table
 from skboost.linear_model._row_keywords import (
     checked_offset,
-    of_columns,
 )
 from skboost.targets import Poisson
 
@@ -64,7 +63,7 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
         Prior of the dispersion under ``"negative_binomial"``, as in
         `BoostedBayesianPoissonRegression`; rows are those of a group.
     formula, groups, slopes, correlated, group_intercepts, fixed, nested, prior, \
-    fit_intercept, intercept_scale, handle_unknown, max_iter, tol, max_time, \
+    fit_intercept, intercept_scale, handle_unknown, missing, max_iter, tol, max_time, \
     random_state, n_jobs, verbose
         As in `BoostedHierarchicalLinearRegression`, with the same defaults.
 
@@ -90,18 +89,15 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
         Intraclass correlation by factor: the share of the variance of the response on
         the scale of logarithms of rates (Nakagawa et al. 2017)
         that the intercepts of its groups make up; a posterior mean.
-    effects_pareto_k_ : float
-        k-hat of the importance weights that make draws exact where Laplace's method
-        gave coefficients or effects: above 0.7 they are not reliable. 0 where none are
-        needed, or nearly all weigh the same.
-    effects_efficiency_ : float
-        Effective sample size of these weights as a share of the draws; below 0.3 a
-        warning says so. 1 where none are needed.
+    effects_pareto_k_, effects_efficiency_ : float
+        As of `BoostedHierarchicalLogisticRegression`.
     elbo_, elbo_se_, elbo_path_, gain_path_, duality_gap_, duality_gap_se_, \
     duality_gap_path_, remaining_kl_, remaining_kl_se_, remaining_kl_interval_, \
     pareto_k_, calibration_, orbiting_, n_iter_, converged_, message_, history_
         As in `BoostedBayesianLogisticRegression`; group effects are integrated out of
         all bounds.
+    n_dropped_ : int
+        Rows that `fit` left out.
     n_features_in_ : int
         Columns of X, those of groups included.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -156,6 +152,7 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
         intercept_scale="auto",
         dispersion_prior="auto",
         handle_unknown="warn",
+        missing="raise",
         max_iter=10,
         tol="auto",
         max_time=None,
@@ -178,6 +175,7 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
         self.intercept_scale = intercept_scale
         self.dispersion_prior = dispersion_prior
         self.handle_unknown = handle_unknown
+        self.missing = missing
         self.max_iter = max_iter
         self.tol = tol
         self.max_time = max_time
@@ -198,9 +196,9 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
             Counts, not negative; None for the left side of the formula.
         sample_weight : array-like of shape (n_samples,), default=None
             Not negative; a weight of two is a row that stands twice in its group.
-        offset : array-like of shape (n_samples,), default=None
-            Logarithm of the exposure; None is zero.
-        exposure : array-like of shape (n_samples,), default=None
+        offset : array-like of shape (n_samples,) or str, default=None
+            Logarithm of the exposure; the name of a column where X is a data frame.
+        exposure : array-like of shape (n_samples,) or str, default=None
             Positive factor of the rate; its logarithm is added to `offset`.
 
         Returns
@@ -222,8 +220,9 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
         with self._keeping_old_fit():
             more = {"offset": offset, "exposure": exposure}
             given = callback_data(X, y, sample_weight, **more)
-            more = of_columns(X, **more)
-            X, y = self._by_formula(X, y)
+            X, y, sample_weight, *more = self._read(
+                X, y, sample_weight=sample_weight, **more
+            )
             counts = checked_counts(self, X, y)
             offset = checked_offset(*more, len(counts))
             response = COUNTS[self.likelihood](self.dispersion_prior)
@@ -236,22 +235,32 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
 
     @known_parameters(MOVED_LEVEL)
     def predict(
-        self, X, offset=None, *, return_std=False, exposure=None, population=False
+        self,
+        X,
+        offset=None,
+        *,
+        return_std=False,
+        exposure=None,
+        population=False,
+        groups="all",
     ):
         """Mean of the posterior predictive distribution.
 
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features)
-        offset : array-like of shape (n_samples,), default=None
-            Logarithm of the exposure; None is zero.
+        offset : array-like of shape (n_samples,) or str, default=None
+            Logarithm of the exposure; the name of a column where X is a data frame.
         return_std : bool, default=False
             Return the standard deviation of the count too.
-        exposure : array-like of shape (n_samples,), default=None
+        exposure : array-like of shape (n_samples,) or str, default=None
             Positive factor of the rate; its logarithm is added to `offset`.
         population : bool, default=False
             False uses the effects of the row's groups; those that `fit` has not seen
             have the population's spread. True is a new group for every row.
+        groups : {"all", "none"} or list of str, default="all"
+            Factors whose effects count. Those of others are zero, and X needs no
+            columns of them.
 
         Returns
         -------
@@ -265,12 +274,19 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
             Where neither `offset` nor `exposure` is given after a fit that had one; see
             `BoostedBayesianPoissonRegression.predict`.
         """
-        rows = self._offset_rows(X, population, offset, exposure)
+        rows = self._offset_rows(X, population, offset, exposure, groups)
         mean, std = self._predictive().model.mean_and_std(*rows)
         return (mean, std) if return_std else mean
 
     def predict_interval(
-        self, X, level=0.9, offset=None, exposure=None, *, population=False
+        self,
+        X,
+        level=0.9,
+        offset=None,
+        exposure=None,
+        *,
+        population=False,
+        groups="all",
     ):
         """Central interval of the predictive distribution of the count.
 
@@ -280,11 +296,8 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
         level : float, default=0.9
             At least this predictive probability lies between the ends, which are
             counts; in (0, 1).
-        offset : array-like of shape (n_samples,), default=None
-        exposure : array-like of shape (n_samples,), default=None
-            Positive factor of the rate; its logarithm is added to `offset`.
-        population : bool, default=False
-            A new group for every row.
+        offset, exposure, population, groups
+            As in `predict`.
 
         Returns
         -------
@@ -292,7 +305,7 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
             Lower and upper end, both inside.
         """
         return self.predict_quantiles(
-            X, tails_of(level), offset, exposure, population=population
+            X, tails_of(level), offset, exposure, population=population, groups=groups
         )
 
     def predict_quantiles(
@@ -303,6 +316,7 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
         exposure=None,
         *,
         population=False,
+        groups="all",
     ):
         """Quantiles of the predictive distribution of the count.
 
@@ -312,11 +326,8 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
         quantiles : float or array-like of shape (n_quantiles,), \
                 default=(0.05, 0.5, 0.95)
             In (0, 1).
-        offset : array-like of shape (n_samples,), default=None
-        exposure : array-like of shape (n_samples,), default=None
-            Positive factor of the rate; its logarithm is added to `offset`.
-        population : bool, default=False
-            A new group for every row.
+        offset, exposure, population, groups
+            As in `predict`.
 
         Returns
         -------
@@ -324,11 +335,11 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
             Smallest counts whose distribution function reaches these.
         """
         p = check_quantiles(quantiles)
-        rows = self._offset_rows(X, population, offset, exposure)
+        rows = self._offset_rows(X, population, offset, exposure, groups)
         return self._predictive().quantiles(rows, p)
 
     def log_predictive_density(
-        self, X, y, offset=None, exposure=None, *, population=False
+        self, X, y, offset=None, exposure=None, *, population=False, groups="all"
     ):
         """Log probability of counts under the posterior predictive distribution.
 
@@ -336,11 +347,8 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
-        offset : array-like of shape (n_samples,), default=None
-        exposure : array-like of shape (n_samples,), default=None
-            Positive factor of the rate; its logarithm is added to `offset`.
-        population : bool, default=False
-            A new group for every row.
+        offset, exposure, population, groups
+            As in `predict`.
 
         Returns
         -------
@@ -348,7 +356,7 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
             Nats.
         """
         y = checked_counts(self, X, y)
-        rows = self._offset_rows(X, population, offset, exposure)
+        rows = self._offset_rows(X, population, offset, exposure, groups)
         return self._predictive().log_density(rows, y)
 
     def score(self, X, y, sample_weight=None, offset=None, exposure=None):
@@ -359,9 +367,8 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
         X : array-like or DataFrame of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
         sample_weight : array-like of shape (n_samples,), default=None
-        offset : array-like of shape (n_samples,), default=None
-        exposure : array-like of shape (n_samples,), default=None
-            Positive factor of the rate; its logarithm is added to `offset`.
+        offset, exposure
+            As in `predict`.
 
         Returns
         -------
@@ -370,9 +377,8 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
         """
         y = checked_counts(self, X, y)
         weight = check_sample_weight(sample_weight, y, dtype=np.float64)
-        more = of_columns(X, offset=offset, exposure=exposure)
-        offset = checked_offset(*more, len(y))
-        mean = self.predict(X, offset=offset)
+        rows = self._offset_rows(X, False, offset, exposure)
+        (mean, _), offset = self._predictive().model.mean_and_std(*rows), rows[-1]
         return explained_deviance(y, mean, weight, offset)
 
     def rate_ratios(self, level=0.9, increment=1.0):

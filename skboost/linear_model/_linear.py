@@ -7,6 +7,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skboost._sklearn import StrOptions, fit_context
 from skboost.fitting import BoostedEstimator, FromFit, callback_data
+from skboost.linear_model._formula_estimator import FormulaEstimator
 from skboost.linear_model._layout import Layout, feature_names
 from skboost.linear_model._methods import (
     POSITIVE,
@@ -72,7 +73,9 @@ class NoiseModel(LinearModel):
         return np.full(len(further), self.noise_scale)
 
 
-class BoostedBayesianLinearRegression(BayesianRegressor, BoostedEstimator):
+class BoostedBayesianLinearRegression(
+    FormulaEstimator, BayesianRegressor, BoostedEstimator
+):
     """Linear regression with a posterior and a predictive distribution.
 
     ``y = X coef + intercept + noise_scale * e`` with normal or Student-t noise e. A fit
@@ -122,6 +125,12 @@ class BoostedBayesianLinearRegression(BayesianRegressor, BoostedEstimator):
         `NoiseScalePrior(weight, scale)` of `skboost.priors`. ``"auto"`` is a tenth
         of a row whose residual is a hundredth of the standard deviation of `y`, which
         bounds the scale from below where a fit is perfect.
+    formula : str, default=None
+        In the manner of R, in place of `fit_intercept`: ``"y ~ a * b + log(x)"``, as
+        in `BoostedHierarchicalLinearRegression` without terms of groups. X is a data
+        frame then, whose columns keywords of the methods may name.
+    missing : {"raise", "drop"}, default="raise"
+        What `fit` does with rows that lack a value: raise an error, or leave them out.
     temperature, max_iter, tol, max_time, warm_start, random_state, n_jobs, verbose, \
     family, objective, step_size, corrective, search, refine, stopping, \
     max_components, n_draws, calibrate, orbit
@@ -140,6 +149,8 @@ class BoostedBayesianLinearRegression(BayesianRegressor, BoostedEstimator):
     prior_scale_ : float
         Posterior mean of the factor that ``prior_scale="learn"`` averages over; see
         `prior_scale_interval`. Not there for a scale that is given.
+    n_dropped_ : int
+        Rows that `fit` left out.
     elbo_, elbo_se_, elbo_path_, gain_path_, duality_gap_, duality_gap_se_, \
     duality_gap_path_, remaining_kl_, remaining_kl_se_, remaining_kl_interval_, \
     pareto_k_, calibration_, orbiting_, n_iter_, converged_, message_, history_, \
@@ -192,6 +203,8 @@ class BoostedBayesianLinearRegression(BayesianRegressor, BoostedEstimator):
         noise_df=4.0,
         noise_scale="infer",
         noise_prior="auto",
+        formula=None,
+        missing="raise",
         temperature=1.0,
         max_iter=10,
         tol="auto",
@@ -220,6 +233,8 @@ class BoostedBayesianLinearRegression(BayesianRegressor, BoostedEstimator):
         self.noise_df = noise_df
         self.noise_scale = noise_scale
         self.noise_prior = noise_prior
+        self.formula = formula
+        self.missing = missing
         self.temperature = temperature
         self.max_iter = max_iter
         self.tol = tol
@@ -272,6 +287,9 @@ class BoostedBayesianLinearRegression(BayesianRegressor, BoostedEstimator):
         """
         with self._keeping_old_fit():
             given = callback_data(X, y, sample_weight, offset=offset)
+            X, y, sample_weight, offset = self._read(
+                X, y, sample_weight=sample_weight, offset=offset
+            )
             y = less_offset(self, X, y, offset)
             rows = read_rows(self, self._reader(), X, y, sample_weight)
             model = replace(self._model(rows), exposed=offset is not None)
@@ -298,6 +316,9 @@ class BoostedBayesianLinearRegression(BayesianRegressor, BoostedEstimator):
         """
         with self._keeping_old_fit():
             given = callback_data(X, y, sample_weight, offset=offset)
+            X, y, sample_weight, offset = self._read(
+                X, y, again=True, sample_weight=sample_weight, offset=offset
+            )
             y = less_offset(self, X, y, offset)
             rows = read_batch(self, self._reader(), X, y, sample_weight)
             model = replace(self._model(rows), exposed=offset is not None)
@@ -325,6 +346,9 @@ class BoostedBayesianLinearRegression(BayesianRegressor, BoostedEstimator):
             nats; ``.gradient`` takes the same and gives (n, dim).
         """
         check_is_fitted(self)
+        X, y, sample_weight, offset = self._read(
+            X, y, again=True, sample_weight=sample_weight, offset=offset
+        )
         y = less_offset(self, X, y, offset)
         rows = self._reader().held(self, X, y, sample_weight, reset=False)
         return self._model_.log_joint(rows)
@@ -366,7 +390,7 @@ class BoostedBayesianLinearRegression(BayesianRegressor, BoostedEstimator):
         level, spread = level_and_spread(rows)
         infer, noise = self.noise_scale == "infer", NOISES[self.noise](self.noise_df)
         further = ("log_noise_scale",) if infer else ()
-        layout = Layout(feature_names(self), self.fit_intercept, further=further)
+        layout = Layout(feature_names(self), self._said.fit_intercept, further=further)
         prior, scale = prior_and_scale(self, rows, layout, unit=spread, level=level)
         noise_prior = as_noise_prior(self.noise_prior, spread, _NOISE_WEIGHT)
         return NoiseModel(

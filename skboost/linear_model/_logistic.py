@@ -12,13 +12,10 @@ from skboost.linear_model._class_model import (
     prior_of_classes,
 )
 from skboost.linear_model._classifier import BayesianClassifier, staged_predict_proba
+from skboost.linear_model._formula_estimator import FormulaEstimator
 from skboost.linear_model._layout import Layout, feature_names
-from skboost.linear_model._methods import (
-    prior_scale,
-    prior_scale_interval,
-)
+from skboost.linear_model._methods import prior_scale, prior_scale_interval
 from skboost.linear_model._model import (
-    LINEAR_MODEL_CONSTRAINTS,
     MOVED_OF_LINEAR_MODELS,
     SCALED_CONSTRAINTS,
     learned,
@@ -29,7 +26,9 @@ from skboost.linear_model._summary import has_offsets
 from skboost.targets import Logistic, Multinomial
 
 
-class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
+class BoostedBayesianLogisticRegression(
+    FormulaEstimator, BayesianClassifier, BoostedEstimator
+):
     """Logistic regression with a posterior in place of a point.
 
     A fit starts from Gaussians of expectation propagation for scales of the prior,
@@ -64,6 +63,8 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         Of the intercept's prior, of the same kind.
     class_weight : dict or "balanced", default=None
         As in scikit-learn; it multiplies `sample_weight`.
+    formula, missing
+        As in `BoostedBayesianLinearRegression`.
     temperature : float, default=1.0
         Power of the likelihood in (0, 1]; below 1 the posterior is tempered
         (Alquier and Ridgway 2020), 1 is Bayes.
@@ -189,6 +190,8 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
     history_ : list of dict
         One record per iteration: ``kind`` of step ("first", "frank-wolfe", "away",
         "pairwise", "split", "widths", "rejected"), gamma, curvature, components, ELBO.
+    n_dropped_ : int
+        Rows that `fit` left out under ``missing="drop"``.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Where `X` has names of features.
@@ -230,7 +233,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
     _parameter_constraints = {
         **SCALED_CONSTRAINTS,
         "prior": PRIOR_OF_CLASSES,
-        "intercept_scale": LINEAR_MODEL_CONSTRAINTS["intercept_scale"],
+        "intercept_scale": SCALED_CONSTRAINTS["intercept_scale"][1:],
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "sharpen": ["boolean"],
     }
@@ -243,6 +246,8 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         fit_intercept=True,
         intercept_scale=10.0,
         class_weight=None,
+        formula=None,
+        missing="raise",
         temperature=1.0,
         sharpen=False,
         max_iter=10,
@@ -269,6 +274,8 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         self.fit_intercept = fit_intercept
         self.intercept_scale = intercept_scale
         self.class_weight = class_weight
+        self.formula = formula
+        self.missing = missing
         self.temperature = temperature
         self.sharpen = sharpen
         self.max_iter = max_iter
@@ -302,9 +309,10 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
             Labels of at least two classes; None for `RowBlocks`, which have them.
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative; a weight of two is a row that stands twice.
-        trials : int or array-like of shape (n_samples,), default=None
-            Of binomial counts: how often each row was tried. `y` is then the number of
-            successes among them, and the classes are 0 and 1.
+        trials : int, array-like of shape (n_samples,) or str, default=None
+            Of binomial counts: how often each row was tried, or the name of a column
+            with a `formula`. `y` is then the number of successes among them, and the
+            classes are 0 and 1.
         offset : array-like of shape (n_samples,), default=None
             Of two classes: what is known of the logit of the second one's probability,
             such as a prediction by another model.
@@ -331,7 +339,8 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         with self._keeping_old_fit():
             given = callback_data(X, y, sample_weight, trials=trials, offset=offset)
             reader = Labels(self.n_jobs, self.class_weight)
-            rows = binomial_rows(X, y, trials, sample_weight, offset)
+            rows = {"trials": trials, "sample_weight": sample_weight, "offset": offset}
+            rows = binomial_rows(*self._read(X, y, **rows))
             rows = read_rows(self, reader, *rows)
             model = self._model(rows, reader.classes)
             if self.sharpen:
@@ -373,7 +382,8 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
             before = vars(self).get("classes_")
             reader = Labels(self.n_jobs, self.class_weight, classes, before)
             given = callback_data(X, y, sample_weight, trials=trials, offset=offset)
-            rows = binomial_rows(X, y, trials, sample_weight, offset)
+            rows = {"trials": trials, "sample_weight": sample_weight, "offset": offset}
+            rows = binomial_rows(*self._read(X, y, again=True, **rows))
             rows = read_batch(self, reader, *rows)
             model = self._model(rows, reader.classes)
             return learned(self, model, rows, given, update=True)
@@ -400,24 +410,12 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         LogJoint
             Takes (n, dim) draws of the coordinates of `posterior_` and gives (n,)
             nats; ``.gradient`` takes the same and gives (n, dim).
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_breast_cancer
-        >>> from sklearn.preprocessing import scale
-        >>> from skboost import BoostedBayesianLogisticRegression
-        >>> X, y = load_breast_cancer(return_X_y=True)
-        >>> X = scale(X[:, :2])
-        >>> model = BoostedBayesianLogisticRegression(random_state=0).fit(X, y)
-        >>> log_joint = model.make_log_joint(X, y)
-        >>> evidence = model.posterior_.evidence(log_joint, random_state=0)
-        >>> bool(abs(evidence.elbo - model.elbo_) < 0.05)
-        True
         """
         check_is_fitted(self)
         model = self._model_
         reader = Labels(self.n_jobs, model.class_weight, classes=model.classes)
-        rows = binomial_rows(X, y, trials, sample_weight, offset)
+        rows = {"trials": trials, "sample_weight": sample_weight, "offset": offset}
+        rows = binomial_rows(*self._read(X, y, again=True, **rows))
         return model.log_joint(reader.held(self, *rows, reset=False))
 
     staged_predict_proba = staged_predict_proba
@@ -431,7 +429,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         """The model of these parameters for some rows."""
         several = len(classes) > 2
         outputs = tuple(classes) if several else ()
-        layout = Layout(feature_names(self), self.fit_intercept, outputs)
+        layout = Layout(feature_names(self), self._said.fit_intercept, outputs)
         exposed = has_offsets(rows)
         if several and exposed:
             raise ValueError(

@@ -237,7 +237,7 @@ def checked_rows(estimator, X):
     """Rows as the plain model of a fitted estimator takes them."""
     check_is_fitted(estimator)
     kind = {"accept_sparse": "csr", "dtype": np.float64}
-    X = validate_data(estimator, X, reset=False, **kind)
+    X = validate_data(estimator, estimator._made(X), reset=False, **kind)
     return plain_rows(X, estimator._model_.layout.intercept)
 
 
@@ -245,6 +245,7 @@ def checked_pairs(estimator, X, y):
     """The same with numbers as their responses."""
     check_is_fitted(estimator)
     kind = {"accept_sparse": "csr", "dtype": np.float64, "y_numeric": True}
+    X = estimator._made(X)
     X, y = validate_data(estimator, X, one_response(y), reset=False, **kind)
     return plain_rows(X, estimator._model_.layout.intercept), np.asarray(y, dtype=float)
 

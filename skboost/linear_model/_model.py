@@ -63,6 +63,8 @@ SCALED_CONSTRAINTS = {
         *LINEAR_MODEL_CONSTRAINTS["prior_scale"][1:],
     ],
     "intercept_scale": [StrOptions({"auto"}), POSITIVE],
+    "formula": [str, None],
+    "missing": [StrOptions({"raise", "drop"})],
 }
 NOISE_PRIOR = [StrOptions({"auto"}), InstanceOf(NoiseScalePrior, "skboost.priors")]
 DISPERSION_PRIOR = [

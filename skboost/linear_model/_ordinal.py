@@ -8,6 +8,7 @@ from skboost._row_blocks import RowBlocks
 from skboost._sklearn import StrOptions, fit_context
 from skboost.fitting import BoostedEstimator, FromFit, callback_data
 from skboost.linear_model._classifier import BayesianClassifier, staged_predict_proba
+from skboost.linear_model._formula_estimator import FormulaEstimator
 from skboost.linear_model._layout import Layout, feature_names
 from skboost.linear_model._methods import (
     POSITIVE,
@@ -32,7 +33,9 @@ from skboost.linear_model._sources import (
 from skboost.targets import CumulativeLogits
 
 
-class BoostedBayesianOrdinalRegression(BayesianClassifier, BoostedEstimator):
+class BoostedBayesianOrdinalRegression(
+    FormulaEstimator, BayesianClassifier, BoostedEstimator
+):
     """Regression of ordered classes, such as grades, with a posterior.
 
     Cumulative logits (proportional odds): ``logit p(y <= k) = threshold_k - x coef``,
@@ -64,9 +67,9 @@ class BoostedBayesianOrdinalRegression(BayesianClassifier, BoostedEstimator):
         Standard deviation of the logarithm of the distance between neighbouring
         thresholds, whose prior is normal around zero: with probability .9 distances
         are between .08 and 12.
-    temperature, max_iter, tol, max_time, warm_start, random_state, n_jobs, verbose, \
-    family, objective, step_size, corrective, search, refine, stopping, \
-    max_components, n_draws, calibrate, orbit
+    formula, missing, temperature, max_iter, tol, max_time, warm_start, random_state, \
+    n_jobs, verbose, family, objective, step_size, corrective, search, refine, \
+    stopping, max_components, n_draws, calibrate, orbit
         As in `BoostedBayesianLogisticRegression`, with the same defaults.
 
     Attributes
@@ -86,7 +89,7 @@ class BoostedBayesianOrdinalRegression(BayesianClassifier, BoostedEstimator):
     elbo_, elbo_se_, elbo_path_, gain_path_, duality_gap_, duality_gap_se_, \
     duality_gap_path_, remaining_kl_, remaining_kl_se_, remaining_kl_interval_, \
     pareto_k_, calibration_, orbiting_, n_iter_, converged_, message_, history_, \
-    n_features_in_, feature_names_in_
+    n_dropped_, n_features_in_, feature_names_in_
         As of `BoostedBayesianLogisticRegression`.
 
     See Also
@@ -122,6 +125,7 @@ class BoostedBayesianOrdinalRegression(BayesianClassifier, BoostedEstimator):
     """
 
     _moved = MOVED_OF_LINEAR_MODELS
+    _said_by_formula = {}
     calibration_ = FromFit("report.calibration")
     orbiting_ = FromFit("report.orbiting")
 
@@ -139,6 +143,8 @@ class BoostedBayesianOrdinalRegression(BayesianClassifier, BoostedEstimator):
         prior_scale="learn",
         intercept_scale="auto",
         gap_scale=1.5,
+        formula=None,
+        missing="raise",
         temperature=1.0,
         max_iter=10,
         tol="auto",
@@ -164,6 +170,8 @@ class BoostedBayesianOrdinalRegression(BayesianClassifier, BoostedEstimator):
         self.prior_scale = prior_scale
         self.intercept_scale = intercept_scale
         self.gap_scale = gap_scale
+        self.formula = formula
+        self.missing = missing
         self.temperature = temperature
         self.max_iter = max_iter
         self.tol = tol
@@ -216,6 +224,7 @@ class BoostedBayesianOrdinalRegression(BayesianClassifier, BoostedEstimator):
         """
         with self._keeping_old_fit():
             given = callback_data(X, y, sample_weight)
+            X, y, sample_weight = self._read(X, y, sample_weight=sample_weight)
             order = order_of(self.categories, X, y)
             reader = Labels(self.n_jobs)
             if order is not None:
@@ -243,6 +252,7 @@ class BoostedBayesianOrdinalRegression(BayesianClassifier, BoostedEstimator):
         """
         check_is_fitted(self)
         reader = Labels(self.n_jobs, named=np.arange(len(self.classes_)))
+        X, y, sample_weight = self._read(X, y, again=True, sample_weight=sample_weight)
         codes = ranks_of(y, self.classes_)
         rows = reader.held(self, X, codes, sample_weight, reset=False)
         return self._model_.log_joint(rows)

@@ -16,6 +16,7 @@ from skboost.linear_model._count_regressor import (
     BayesianCountRegressor,
     check_dispersed,
 )
+from skboost.linear_model._formula_estimator import FormulaEstimator
 from skboost.linear_model._layout import Layout, feature_names
 from skboost.linear_model._methods import (
     median_of_last,
@@ -65,7 +66,9 @@ class CountModel(LinearModel):
         return CountPredictive(mixture, self.layout.intercept, self.dispersed)
 
 
-class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedEstimator):
+class BoostedBayesianPoissonRegression(
+    FormulaEstimator, BayesianCountRegressor, BoostedEstimator
+):
     """Regression of counts with a posterior in place of a point.
 
     ``y ~ Poisson(exposure * exp(X coef + intercept + offset))``. A fit starts from the
@@ -114,9 +117,9 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedEstimator)
         `DispersionPrior(median, sd)` of `skboost.priors`, under which its logarithm is
         normal. ``"auto"`` is ``DispersionPrior(median=0.25, sd=2.0)``: rates of equal
         rows vary, with prior probability .9, by 10 to 260 %.
-    temperature, max_iter, tol, max_time, warm_start, random_state, n_jobs, verbose, \
-    family, objective, step_size, corrective, search, refine, stopping, \
-    max_components, n_draws, calibrate, orbit
+    formula, missing, temperature, max_iter, tol, max_time, warm_start, random_state, \
+    n_jobs, verbose, family, objective, step_size, corrective, search, refine, \
+    stopping, max_components, n_draws, calibrate, orbit
         As in `BoostedBayesianLogisticRegression`, with the same defaults.
 
     Attributes
@@ -137,7 +140,7 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedEstimator)
     elbo_, elbo_se_, elbo_path_, gain_path_, duality_gap_, duality_gap_se_, \
     duality_gap_path_, remaining_kl_, remaining_kl_se_, remaining_kl_interval_, \
     pareto_k_, calibration_, orbiting_, n_iter_, converged_, message_, history_, \
-    n_features_in_, feature_names_in_
+    n_dropped_, n_features_in_, feature_names_in_
         As of `BoostedBayesianLogisticRegression`.
 
     See Also
@@ -185,6 +188,8 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedEstimator)
         fit_intercept=True,
         intercept_scale="auto",
         dispersion_prior="auto",
+        formula=None,
+        missing="raise",
         temperature=1.0,
         max_iter=10,
         tol="auto",
@@ -211,6 +216,8 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedEstimator)
         self.fit_intercept = fit_intercept
         self.intercept_scale = intercept_scale
         self.dispersion_prior = dispersion_prior
+        self.formula = formula
+        self.missing = missing
         self.temperature = temperature
         self.max_iter = max_iter
         self.tol = tol
@@ -268,9 +275,9 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedEstimator)
         """
         with self._keeping_old_fit():
             more = {"offset": offset, "exposure": exposure}
-            total = self._all_offsets(X, **more)
-            rows = read_rows(self, self._reader(), X, y, sample_weight, total)
             given = callback_data(X, y, sample_weight, **more)
+            rows = self._read(X, y, sample_weight=sample_weight, **more)
+            rows = read_rows(self, self._reader(), *self._with_total(*rows))
             return self._learned(rows, given)
 
     @fit_context(prefer_skip_nested_validation=True)
@@ -293,9 +300,9 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedEstimator)
         """
         with self._keeping_old_fit():
             more = {"offset": offset, "exposure": exposure}
-            total = self._all_offsets(X, **more)
-            rows = read_batch(self, self._reader(), X, y, sample_weight, total)
             given = callback_data(X, y, sample_weight, **more)
+            rows = self._read(X, y, again=True, sample_weight=sample_weight, **more)
+            rows = read_batch(self, self._reader(), *self._with_total(*rows))
             return self._learned(rows, given, update=True)
 
     def make_log_joint(self, X, y, sample_weight=None, offset=None, exposure=None):
@@ -320,8 +327,9 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedEstimator)
             nats; ``.gradient`` takes the same and gives (n, dim).
         """
         check_is_fitted(self)
-        total = self._all_offsets(X, offset, exposure)
-        rows = self._reader().held(self, X, y, sample_weight, total, reset=False)
+        more = {"offset": offset, "exposure": exposure}
+        rows = self._read(X, y, again=True, sample_weight=sample_weight, **more)
+        rows = self._reader().held(self, *self._with_total(*rows), reset=False)
         return self._model_.log_joint(rows)
 
     def staged_predict(self, X, offset=None, exposure=None):
@@ -352,6 +360,9 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedEstimator)
 
     _source = rows_in_place
 
+    def _with_total(self, X, y, sample_weight, offset, exposure):
+        return X, y, sample_weight, self._all_offsets(X, offset, exposure)
+
     def _all_offsets(self, X, offset, exposure):
         """What rows are read with; the offset alone is checked with them."""
         if exposure is None:
@@ -370,7 +381,7 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedEstimator)
         """The model of these parameters for some rows."""
         dispersed = self.likelihood == "negative_binomial"
         further = ("log_dispersion",) if dispersed else ()
-        layout = Layout(feature_names(self), self.fit_intercept, further=further)
+        layout = Layout(feature_names(self), self._said.fit_intercept, further=further)
         prior, scale = prior_and_scale(self, rows, layout, level=log_rate(rows))
         dispersion = as_dispersion_prior(self.dispersion_prior)
         return CountModel(

@@ -1,6 +1,7 @@
 """What a linear regression with a posterior over its coefficients answers."""
 
 from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
 
 from skboost.linear_model._methods import (
     check_quantiles,
@@ -14,10 +15,14 @@ from skboost.linear_model._methods import (
     tails_of,
     to_onnx,
 )
-from skboost.linear_model._row_keywords import offset_or_zero, score_with_offset
+from skboost.linear_model._row_keywords import (
+    NewRows,
+    offset_or_zero,
+    score_with_offset,
+)
 
 
-class BayesianRegressor(RegressorMixin):
+class BayesianRegressor(NewRows, RegressorMixin):
     """Predictive distributions that add noise to the linear predictor.
 
     For estimators with ``_model_`` and ``_fit``.
@@ -113,6 +118,8 @@ class BayesianRegressor(RegressorMixin):
         ndarray of shape (n_samples,)
             Nats.
         """
+        check_is_fitted(self)
+        (offset,) = self._found(X, offset=offset)
         X, y = checked_pairs(self, X, y)
         offset = offset_or_zero(self._model_.exposed, offset, len(y))
         return self._predictive().log_density(X, y - offset)
@@ -121,6 +128,8 @@ class BayesianRegressor(RegressorMixin):
 
     def _with_offset(self, X, offset):
         """Checked rows, and their offsets."""
+        check_is_fitted(self)
+        (offset,) = self._found(X, offset=offset)
         X = checked_rows(self, X)
         return X, offset_or_zero(self._model_.exposed, offset, X.shape[0])
 

@@ -112,6 +112,30 @@ def _column(X, name, value):
     return np.asarray(X[value])
 
 
+class NewRows:
+    """What a formula makes of new rows, and keywords that the fit had by name."""
+
+    # What a formula makes of data frames, and the columns that keywords of fit named.
+    _design = None
+    _by_name = {}
+
+    def _made(self, X, wanted=None):
+        """Columns that the formula makes; without one those that there are."""
+        return X if self._design is None else self._design.frame(X, wanted)
+
+    def _found(self, X, **keywords):
+        """Keywords as arrays; offsets have those that the formula has."""
+        held = getattr(X, "columns", ())
+        for name, column in self._by_name.items():
+            if name in keywords and keywords[name] is None and column in held:
+                keywords[name] = column
+        offset, *more = of_columns(X, **keywords)
+        own = None if self._design is None else self._design.offset_of(X)
+        if own is not None and offset is not None:
+            own = own + validate_offset(offset, len(own))
+        return [offset if own is None else own, *more]
+
+
 # --- offsets: what is added to linear predictors
 
 

@@ -89,7 +89,10 @@ class GroupedModel:
         return numbers, codes, checked_offset(offset, len(numbers))
 
     def predictors(self, numbers, codes, offset=None):
-        """Blocks of rows with their linear predictors, (n, n_draws)."""
+        """Blocks of rows with their linear predictors, (n, n_draws).
+
+        A factor whose codes are None has no part.
+        """
         for rows in row_blocks(len(numbers), 4 * len(self.coef)):
             block = numbers[rows]
             eta = block @ self.coef[:, : block.shape[1]].T
@@ -98,7 +101,8 @@ class GroupedModel:
             if offset is not None:
                 eta += offset[rows, None]
             for factor, code in zip(self.factors, codes, strict=True):
-                eta += factor.added(block, code[rows])
+                if code is not None:
+                    eta += factor.added(block, code[rows])
             yield rows, eta
 
 

@@ -290,8 +290,9 @@ def test_offsets_with_groups():
     assert classes.score(frame, CODES, offset="known") > 0.7
     low, high = classes.predict_proba_interval(frame, offset=OFFSET).T
     assert np.all((low < proba[:, 1]) & (proba[:, 1] < high))
+    assert_allclose(classes.predict_proba(frame), proba)
     with pytest.warns(UserWarning, match="told the offset of its rows"):
-        classes.predict(frame)
+        classes.predict(frame.drop(columns="known"))
 
 
 def test_predictions_warn_where_an_offset_is_missing():

@@ -1,0 +1,164 @@
+"""Estimators that take formulas, and rows with missing values."""
+
+from inspect import signature
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import check_consistent_length
+
+from skboost._columns import column_of, missing_in
+from skboost._row_blocks import RowBlocks
+from skboost._sklearn import num_samples, rows_of
+from skboost.linear_model._formula import (
+    Design,
+    check_columns,
+    check_values,
+    response_of,
+    right_of,
+    sides_of,
+)
+from skboost.linear_model._formula_reader import columns_of, refused
+from skboost.linear_model._row_keywords import NewRows, of_columns
+
+
+class FormulaEstimator(NewRows):
+    """What regressions with parameters `formula` and `missing` share."""
+
+    # Parameters that the formula says, with the values that say nothing.
+    _said_by_formula = {"fit_intercept": True}
+    _takes_groups = False
+
+    @classmethod
+    def from_formula(cls, formula, data, **parameters):
+        """The model of a formula, fitted to a data frame.
+
+        ``cls(formula=formula, **parameters).fit(data, **keywords)``.
+
+        Parameters
+        ----------
+        formula : str
+            Such as ``"reaction ~ days"``, with groups ``"reaction ~ days + (days |
+            subject)"``; see `formula` of the class. It runs no code.
+        data : DataFrame of shape (n_samples, n_columns)
+            Of pandas or polars, with the columns that the formula names.
+        **parameters
+            Of the class, and keywords of its ``fit`` such as ``sample_weight``.
+
+        Returns
+        -------
+        estimator
+            Its ``predict`` takes data frames with these columns.
+
+        Raises
+        ------
+        ValueError
+            For a formula that can not be read, and for columns that are missing.
+        ImportError
+            Without formulaic (extra ``formula``).
+        """
+        known = signature(cls.fit).parameters
+        keywords = {name: parameters.pop(name) for name in known & parameters.keys()}
+        return cls(formula=formula, **parameters).fit(data, **keywords)
+
+    @property
+    def _said(self):
+        """What says which columns are what: the formula, or the parameters."""
+        return self._design or self
+
+    def _read(self, X, y, again=False, **keywords):
+        """X, y and keywords of rows as arrays: by the formula, and without rows that
+        have missing values where these are dropped.
+
+        With `again` categories and knots are those of the fit so far.
+        """
+        again = again and "_model_" in vars(self)
+        named = {key: one for key, one in keywords.items() if isinstance(one, str)}
+        values = dict(zip(keywords, of_columns(X, **keywords), strict=True))
+        parts = None
+        if self.formula is not None:
+            for name, value in self._said_by_formula.items():
+                if getattr(self, name) is not value:
+                    raise ValueError(
+                        f"{name} must be left out where formula is given, which says "
+                        f"it; got {name}={getattr(self, name)!r}, "
+                        f"formula={self.formula!r}."
+                    )
+            parts = (
+                self.formula,
+                sides_of(self.formula, X, self._takes_groups, named.values()),
+            )
+            check_columns(right_of(parts[1]), X, self.formula)
+        X, y, values, n_dropped = self._complete(X, y, values, parts)
+        if not again:
+            self._design, self._by_name, self.n_dropped_ = None, named, n_dropped
+        if parts is not None:
+            X, y = self._designed(X, y, values, *parts)
+        return [X, y, *values.values()]
+
+    def _designed(self, X, y, values, formula, parts):
+        """Columns and responses that a formula makes; keywords are changed in place."""
+        if y is None:
+            y, trials = response_of(formula, parts, X)
+            if trials is not None and values.get("trials", 0) is not None:
+                raise refused(
+                    formula,
+                    "cbind(successes, failures) is for logistic regressions, without "
+                    "trials beside it",
+                )
+            values |= {} if trials is None else {"trials": trials}
+        if self._design is None:
+            correlated = getattr(self, "correlated", True)
+            self._design = Design.of(formula, parts, X, correlated)
+        if not (self._design.fit_intercept or hasattr(self, "fit_intercept")):
+            raise refused(formula, "thresholds take the place of the intercept: no 0 +")
+        if self._design.offsets and "offset" not in values:
+            raise refused(formula, f"{type(self).__name__} has no offset")
+        if self._design.offsets:
+            (values["offset"],) = self._found(X, offset=values["offset"])
+        return self._design.frame(X), y
+
+    def _complete(self, X, y, values, parts):
+        """Rows without missing values, and how many others there were."""
+        if self.missing == "raise" and parts is None:
+            return X, y, values, 0
+        if isinstance(X, RowBlocks) or sparse.issparse(X) or hasattr(X, "dask"):
+            raise ValueError(
+                "missing must be 'raise' where X is no array or data frame; got "
+                f"missing={self.missing!r} for a {type(X).__name__}."
+            )
+        used = None
+        if parts is not None:
+            left = [parts[1].left] if parts[1].left and y is None else []
+            used = right_of(parts[1]) + columns_of(*left)
+            check_columns(used, X, self.formula)
+            if self.missing == "raise":
+                check_values(used, X, self.formula)
+                return X, y, values, 0
+        X = X if hasattr(X, "columns") else np.asarray(X, dtype=_kind(X))
+        arrays = [one for one in (y, *values.values()) if np.ndim(one)]
+        check_consistent_length(X, *arrays)
+        columns = [] if np.ndim(X) != 2 else range(np.shape(X)[1])
+        missing = np.zeros(num_samples(X), dtype=bool)
+        for k in columns:
+            if used is None or X.columns[k] in used:
+                missing |= missing_in(column_of(X, k))
+        for one in arrays:
+            missing |= missing_in(np.asarray(one)).reshape(len(missing), -1).any(axis=1)
+        kept = np.flatnonzero(~missing)
+        if not len(kept):
+            raise ValueError(
+                "missing='drop' must leave rows; got a missing value in each of the "
+                f"{len(missing)} rows. Leave out columns, or impute."
+            )
+        if missing.any():
+            X, y = rows_of(X, kept), y if y is None else rows_of(y, kept)
+            values = {
+                name: rows_of(one, kept) if np.ndim(one) else one
+                for name, one in values.items()
+            }
+        return X, y, values, int(missing.sum())
+
+
+def _kind(X):
+    """The type of the array of some rows: numbers beside strings stay numbers."""
+    return object if isinstance(X, list | tuple) else None

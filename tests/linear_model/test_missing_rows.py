@@ -1,0 +1,138 @@
+"""Rows that lack a value are refused or left out, in arrays, frames and formulas."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import sparse
+
+from skboost import (
+    BoostedBayesianLinearRegression,
+    BoostedBayesianLogisticRegression,
+    BoostedBayesianOrdinalRegression,
+    BoostedBayesianPoissonRegression,
+    BoostedHierarchicalLinearRegression,
+    BoostedHierarchicalLogisticRegression,
+    BoostedHierarchicalOrdinalRegression,
+    BoostedHierarchicalPoissonRegression,
+    RowBlocks,
+)
+
+pd = pytest.importorskip("pandas")
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+FAST = {"max_iter": 1, "random_state": 0, "prior_scale": "auto"}
+RNG = np.random.default_rng(0)
+ROWS = pd.DataFrame(RNG.normal(size=(40, 2)), columns=["x", "z"])
+ROWS["g"] = np.array(["a", "b", "c", "d"])[np.arange(40) % 4]
+EXTRA = np.round(RNG.uniform(1.0, 3.0, 40), 2)
+NUMBERS = ROWS["x"].to_numpy() + RNG.normal(size=40)
+RESPONSES = {
+    "Linear": NUMBERS,
+    "Logistic": np.where(NUMBERS > 0, "yes", "no").astype(object),
+    "Ordinal": np.digitize(NUMBERS, [-0.5, 0.5]).astype(float),
+    "Poisson": RNG.poisson(2.0, 40).astype(float),
+}
+CLASSES = [
+    BoostedBayesianLinearRegression,
+    BoostedBayesianLogisticRegression,
+    BoostedBayesianOrdinalRegression,
+    BoostedBayesianPoissonRegression,
+    BoostedHierarchicalLinearRegression,
+    BoostedHierarchicalLogisticRegression,
+    BoostedHierarchicalOrdinalRegression,
+    BoostedHierarchicalPoissonRegression,
+]
+KINDS = pytest.mark.parametrize("cls", CLASSES, ids=lambda one: one.__name__[7:-10])
+
+
+def case(cls):
+    """Rows and responses with gaps in rows 3, 5 and 9, and keywords with one in 12."""
+    name = next(kind for kind in RESPONSES if kind in cls.__name__)
+    grouped = "Hierarchical" in cls.__name__
+    X, y = (
+        ROWS[["x", "z", "g"] if grouped else ["x", "z"]].copy(),
+        RESPONSES[name].copy(),
+    )
+    X.loc[3, "x"] = np.nan
+    if grouped:
+        X.loc[5, "g"] = None
+    else:
+        X.loc[5, "z"] = np.nan
+    y[9] = None if y.dtype == object else np.nan
+    words = {"sample_weight": EXTRA.copy()}
+    words["sample_weight"][12] = np.nan
+    if cls is not BoostedBayesianOrdinalRegression:
+        words["offset"] = 0.1 * EXTRA
+    if name == "Poisson":
+        words["exposure"] = EXTRA
+    return X, y, words, {"groups": ["g"]} if grouped else {}
+
+
+@KINDS
+def test_rows_are_left_out_with_all_that_belongs_to_them(cls):
+    X, y, words, settings = case(cls)
+    with pytest.raises(ValueError, match="NaN|must have a label|missing"):
+        cls(**settings, **FAST).fit(X, y, **words)
+    model = cls(missing="drop", **settings, **FAST).fit(X, y, **words)
+    kept = np.setdiff1d(np.arange(40), [3, 5, 9, 12])
+    words = {name: one[kept] for name, one in words.items()}
+    whole = cls(**settings, **FAST).fit(X.iloc[kept], y[kept], **words)
+    assert (model.n_dropped_, whole.n_dropped_) == (4, 0)
+    assert model.elbo_ == whole.elbo_
+    assert_allclose(model.coef_, whole.coef_)
+    # Predictions are of all rows or of none.
+    with pytest.raises(ValueError, match="NaN|label in every row"):
+        model.predict(X)
+
+
+@KINDS
+def test_of_formulas_the_columns_count_that_they_name(cls):
+    pytest.importorskip("formulaic")
+    X, y, words, settings = case(cls)
+    data = X.assign(y=y, w=words["sample_weight"], unused=np.nan)
+    formula = "y ~ x" + " + z + (1 | g)" * bool(settings) + " + log(w)" * (not settings)
+    with pytest.raises(
+        ValueError, match="value in every row of the column 'x'; got 1 m"
+    ):
+        cls.from_formula(formula, data, **FAST)
+    model = cls.from_formula(formula, data, missing="drop", **FAST)
+    lost = [3, 5, 9] if settings else [3, 9, 12]
+    whole = cls.from_formula(formula, data.drop(index=lost), **FAST)
+    assert (model.n_dropped_, model.elbo_) == (3, whole.elbo_)
+    # With responses apart the left side is not looked at.
+    other = cls(formula=formula, missing="drop", **FAST).fit(
+        data, RESPONSES["Poisson"] % 2
+    )
+    assert other.n_dropped_ == 2
+    with pytest.raises(
+        ValueError, match="column 'x'; got 1 missing, the first in row 3"
+    ):
+        model.predict(data)
+
+
+def test_lists_and_trials():
+    X = [[1.0, 2.0], [2.0, None], [0.0, 1.0], [3.0, 1.0], [1.0, 0.0]]
+    model = BoostedBayesianLogisticRegression(missing="drop", **FAST)
+    model.fit(X, [1, 1, 2, 0, 1], trials=[3, 3, 3, float("nan"), 4])
+    whole = BoostedBayesianLogisticRegression(**FAST)
+    whole.fit([X[0], X[2], X[4]], [1, 2, 1], trials=[3, 3, 4])
+    assert (model.n_dropped_, model.elbo_) == (2, whole.elbo_)
+
+
+def test_what_cannot_be_dropped_is_refused():
+    model = BoostedBayesianLinearRegression(missing="drop", **FAST)
+    X = ROWS[["x", "z"]].to_numpy()
+    model.fit(X, NUMBERS)
+    before = model.coef_
+    for rows in (sparse.csr_matrix(X), RowBlocks(lambda: iter([(X, NUMBERS)]))):
+        with pytest.raises(ValueError, match="missing must be 'raise' where X is no"):
+            model.fit(rows, NUMBERS)
+    with pytest.raises(
+        ValueError, match="must leave rows; got a missing value in each"
+    ):
+        model.fit(np.where(X > 0, np.nan, np.nan), NUMBERS)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        model.fit(X, NUMBERS[1:])
+    with pytest.raises(ValueError, match="infinity"):
+        model.fit(np.where(X == X[0, 0], np.inf, X), NUMBERS)
+    assert model.coef_ is before and model.n_dropped_ == 0
