@@ -68,9 +68,11 @@ class MixtureDisplay:
 
         Parameters
         ----------
-        estimator : fitted BoostedGaussianMixture
+        estimator : fitted BoostedGaussianMixture or SVIGaussianMixture
+            The latter has one number of clusters.
         X : array-like of shape (n_samples, n_features)
-            Without missing values. The map has at most 400 of the rows.
+            NaN is missing, and drawn where it is expected (``estimator.impute``). The
+            map has at most 400 of the rows.
         features : pair of int, default=None
             Columns to be drawn; None is both of two, else the first two principal
             components of `X`.
@@ -90,14 +92,21 @@ class MixtureDisplay:
         NotFittedError
             If the estimator is not fitted.
         TypeError
-            If it has no explanations.
+            If it is no mixture of skboost.
         ValueError
             For `features` that are no two columns.
         """
-        instead = "It shows a BoostedGaussianMixture."
-        proba = shown(estimator, "n_components_proba_", instead)
-        X = check_array(X)
-        names, plane = _plane(X, features, estimator)
+        shown(estimator, "lower_bound_", "It shows mixtures of skboost.")
+        if not hasattr(estimator, "sample_posterior"):
+            raise TypeError(
+                "from_estimator needs a BoostedGaussianMixture or SVIGaussianMixture; "
+                f"got {type(estimator).__name__}."
+            )
+        one = {len(estimator.weights_): 1.0}
+        proba = getattr(estimator, "n_components_proba_", one)
+        X = check_array(X, ensure_all_finite="allow-nan")
+        filled = estimator.impute(X)
+        names, plane = _plane(filled, features, estimator)
         labels = estimator.predict(X)
         draws = estimator.sample_posterior(n_draws, random_state)
         expected = estimator.means_[None], estimator.covariances_[None]
@@ -107,8 +116,14 @@ class MixtureDisplay:
         if len(X) > _MOST_ROWS:
             some = np.sort(np.random.default_rng(0).permutation(some)[:_MOST_ROWS])
         some = some[np.argsort(labels[some], kind="stable")]
-        together = estimator.co_clustering(X[some])
-        return cls(X @ plane.T, labels, ellipses, names, proba, together).plot(ax=ax)
+        if hasattr(estimator, "co_clustering"):
+            together = estimator.co_clustering(X[some])
+        else:
+            shares = estimator.predict_proba(X[some])
+            together = shares @ shares.T
+            np.fill_diagonal(together, 1.0)
+        points = filled @ plane.T
+        return cls(points, labels, ellipses, names, proba, together).plot(ax=ax)
 
     def plot(self, ax=None):
         """Draw.

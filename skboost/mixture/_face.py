@@ -217,10 +217,10 @@ class BayesianMixture(DensityMixin):
         -------
         dict
             ``weights`` (n_draws, n_components), ``means`` (n_draws, n_components,
-            n_features) and ``precisions`` (n_draws, and the shape of `covariances_`);
-            of a boosted posterior their inverses ``covariances``, too. Under the
-            Dirichlet process ``leftover`` (n_draws,): the weight of all clusters
-            beyond the last, which `weights` leave.
+            n_features), ``precisions`` (n_draws, and the shape of `covariances_`) and
+            their inverses ``covariances``. Under the Dirichlet process ``leftover``
+            (n_draws,): the weight of all clusters beyond the last, which `weights`
+            leave.
 
         Raises
         ------

@@ -105,7 +105,10 @@ class SinglePredictive(ClusterPredictive):
 
     def draw(self, n, random_state):
         """Draws of the parameters, by name."""
-        return self.model.sample(self.natural, n, generator(root_seed(random_state)))
+        draws = self.model.sample(self.natural, n, generator(root_seed(random_state)))
+        shape = self.model.clusters.covariance
+        inverses = np.linalg.inv(shape.matrices(draws["precisions"]))
+        return draws | {"covariances": shape.native(inverses)}
 
 
 @dataclass(frozen=True)

@@ -84,9 +84,14 @@ def reading_archive(path, file_format, version, writer):
                 f"{header['skboost_version']} in format {header['format_version']}; "
                 f"this version reads formats up to {version}. Update skboost."
             )
-        params = [v for name, v in arrays.items() if name.startswith("params")]
-        if not all(np.all(np.isfinite(one)) for one in params):
-            raise _Refusal("path holds parameters of components that are not finite.")
+        if header["format_version"] not in range(1, version + 1):
+            raise ValueError(f"The version is {header['format_version']!r}.")
+        for name, array in arrays.items():
+            if array.dtype.kind not in "biufU":
+                raise _Refusal(f"path holds no real numbers in the array {name!r}.")
+            needed = name.startswith(("params", "weights", "orbit", "model"))
+            if needed and not np.all(np.isfinite(array)):
+                raise _Refusal(f"path holds numbers in {name!r} that are not finite.")
         yield header, arrays
 
 
@@ -138,6 +143,14 @@ def with_orbits(mixture, arrays):
         KnownOrbits(*(arrays[f"orbit_{name}_{k}"] for name in KnownOrbits._fields))
         for k in range(mixture.n_components)
     )
+    for known in orbits:
+        (n, order), dim = known.shares.shape, mixture.dim
+        sums = known.shares.sum(axis=1, dtype=float)
+        fits = known.steps.shape == (dim,) and known.whitened.shape == (n, dim)
+        if not (fits and n and order > 1 and order & (order - 1) == 0):
+            raise _Refusal("path holds orbits whose arrays do not fit together.")
+        if known.shares.min() < 0.0 or np.abs(sums - 1.0).max() > 1e-3:
+            raise _Refusal("path holds orbits whose shares are no probabilities.")
     return OrbitMixture(mixture.components, mixture.weights, orbits)
 
 

@@ -138,6 +138,57 @@ def test_a_thousand_files_with_wrong_content(tmp_path):
     assert refused > 0.3 * N_FILES
 
 
+def orbiting(folder):
+    """An archive with orbits."""
+    result = boost_posterior(
+        lambda t: np.sum(3.0 * t - np.exp(t), axis=1), 2,
+        gradient=lambda t: 3.0 - np.exp(t), max_iter=1, orbit=4, random_state=0,
+    )  # fmt: skip
+    result.posterior.save(folder / "orbits.npz")
+    return folder / "orbits.npz", MixturePosterior.load
+
+
+WRONG = {
+    "complex": lambda a: a.astype(complex),
+    "nan": lambda a: np.full(a.shape, np.nan),
+    "infinite": lambda a: np.full(a.shape, np.inf),
+    "short": lambda a: a[:-1],
+    "strings": lambda a: a.astype(str),
+    "another axis": lambda a: a[..., None],
+    "negative": lambda a: -np.abs(a) - 1.0,
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_every_array_of_a_file_is_checked(wrong, tmp_path):
+    written = [*archives(tmp_path), orbiting(tmp_path)]
+    n = 0
+    for path, load in written:
+        header, arrays = content(path)
+        for name, array in arrays.items():
+            # Any signs are lawful in parameters, and as steps and points of orbits.
+            signed = name.startswith(("params", "orbit_steps", "orbit_whitened"))
+            checked = name.startswith(("params", "weights", "orbit"))
+            if not checked or (wrong == "negative" and signed):
+                continue
+            other = arrays | {name: WRONG[wrong](array)}
+            np.savez(tmp_path / "w.npz", header=np.array(json.dumps(header)), **other)
+            with pytest.raises(ValueError, match="path|weights|params|components"):
+                load(tmp_path / "w.npz")
+            n += 1
+    assert n >= 5
+
+
+@pytest.mark.parametrize("version", [-1, 0, 99, 1.5, None, "1"])
+def test_versions_that_there_never_were_are_refused(version, tmp_path):
+    for path, load in archives(tmp_path):
+        header, arrays = content(path)
+        text = json.dumps(header | {"format_version": version})
+        np.savez(tmp_path / "changed.npz", header=np.array(text), **arrays)
+        with pytest.raises(ValueError, match="path"):
+            load(tmp_path / "changed.npz")
+
+
 class Bomb:
     """A pickle that writes a file when it is read."""
 

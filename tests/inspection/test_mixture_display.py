@@ -6,7 +6,7 @@ from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
 from sklearn.mixture import GaussianMixture
 
-from skboost import BoostedGaussianMixture
+from skboost import BoostedGaussianMixture, SVIGaussianMixture
 from skboost.inspection import MixtureDisplay
 
 pytest.importorskip("matplotlib").use("Agg")
@@ -56,10 +56,42 @@ def test_principal_components_numbers_and_the_map():
     assert again.axes_[0] is axes[0]
 
 
+MIXTURES = {
+    "boosted": lambda kind: BoostedGaussianMixture(
+        2, covariance_type=kind, max_iter=1, random_state=0
+    ),
+    "svi": lambda kind: SVIGaussianMixture(2, covariance_type=kind, random_state=0),
+}
+
+
+@pytest.mark.parametrize("name", MIXTURES)
+@pytest.mark.parametrize("kind", ["full", "tied", "diag", "spherical"])
+def test_every_mixture_is_drawn_and_gaps_where_they_are_expected(name, kind):
+    gaps, mixture = X.copy(), MIXTURES[name](kind)
+    if kind != "tied":
+        gaps[::5, 1] = np.nan
+    try:
+        mixture.fit(gaps)
+    except ValueError as error:
+        # Of some shapes there are no rows with gaps.
+        assert "NaN" in str(error)
+        gaps = X
+        mixture.fit(gaps)
+    display = MixtureDisplay.from_estimator(mixture, gaps, features=(0, 1), n_draws=3)
+    np.testing.assert_array_equal(display.points, mixture.impute(gaps)[:, :2])
+    assert len(display.ellipses) == 4 and np.isfinite(display.ellipses).all()
+    assert display.n_components_proba == {2: pytest.approx(1.0)}
+    # Rows of one cluster come first, and belong together.
+    n = np.bincount(display.labels)[0]
+    assert display.together[:n, :n].mean() > 0.9 > display.together[:n, n:].mean()
+    draws = mixture.sample_posterior(2, random_state=0)
+    assert draws["covariances"].shape == draws["precisions"].shape
+
+
 def test_what_can_not_be_drawn_is_named():
     with pytest.raises(NotFittedError):
         MixtureDisplay.from_estimator(BoostedGaussianMixture(2), X)
-    with pytest.raises(TypeError, match="n_components_proba_"):
+    with pytest.raises(TypeError, match="needs a BoostedGaussianMixture or SVIGau"):
         MixtureDisplay.from_estimator(GaussianMixture(2).fit(X), X)
     mixture = BoostedGaussianMixture(2, max_iter=1, random_state=0).fit(X)
     for wrong in ((0,), (0, 9), (0.5, 1)):
