@@ -20,10 +20,11 @@ from sphinx_gallery.sorting import ExplicitOrder
 
 from skboost import __version__
 
-# For ``pictures.py``, ``quoted.py`` and ``sessions.py``.
+# For ``pictures.py``, ``quoted.py``, ``sessions.py`` and ``siblings.py``.
 sys.path.insert(0, str(Path(__file__).parent))
 from quoted import add_roles
 from sessions import session
+from siblings import add_siblings
 
 # Gallery scripts run without a screen.
 os.environ.setdefault("MPLBACKEND", "Agg")
@@ -256,6 +257,7 @@ def setup(app):
     """Run before numpydoc, which rewrites sections."""
     app.add_transform(Sessions)
     add_roles(app)
+    add_siblings(app)
     app.connect("autodoc-process-signature", signature_of_init)
     app.connect("autodoc-process-docstring", without_foreign_references, priority=1)
     app.connect("missing-reference", by_last_part)

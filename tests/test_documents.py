@@ -13,6 +13,7 @@ sys.path.insert(0, str(ROOT / "doc"))
 
 from quoted import definitions, figure  # noqa: E402
 from sessions import session  # noqa: E402
+from siblings import siblings, text_of  # noqa: E402
 
 
 @pytest.mark.slow
@@ -169,3 +170,12 @@ def test_no_result_stands_on_a_page_as_a_literal():
     for page in PAPERS:
         text = NOT_LITERAL.sub("", page.read_text(encoding="utf-8"))
         assert (page.name, figures.findall(text)) == (page.name, [])
+
+
+def test_tables_of_methods_are_made_from_the_classes():
+    names = ["BoostedBayesianLinearRegression", "OnlineBayesianLinearRegression"]
+    alike, rows = siblings(names)
+    assert "coef_interval" in alike and "partial_fit" not in alike
+    assert rows["staged_predict"] == {names[0]: set(), names[1]: None}
+    assert rows["fit"] == {names[0]: {"offset"}, names[1]: set()}
+    assert "   * - ``fit``" in text_of(names) and "     - ``offset``" in text_of(names)
