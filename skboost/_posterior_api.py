@@ -84,7 +84,7 @@ def boost_posterior(
     temperature=1.0,
     failures="raise",
     names=None,
-    max_iter=10,
+    max_iter="auto",
     tol="auto",
     max_time=None,
     max_evaluations=None,

@@ -27,6 +27,9 @@ class Combination(ABC):
     # Whether a search that finds nothing says little while draws see that something is
     # left: its integrals want more draws.
     noisy = False
+    # Whether components of a first mixture come in one by one, by the masses that they
+    # stand for.
+    by_nodes = False
     # Hyperparameters of which only some values have a meaning here.
     allowed = {}
 

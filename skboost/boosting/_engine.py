@@ -10,12 +10,10 @@ end with one of these. Pure: a state goes in, a state and a report come out.
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import NamedTuple
 
 from skboost._budget import BudgetSpent
-from skboost._math import N_ERRORS
 from skboost._random import FRESH, PROBE, REPORT, generator
-from skboost._settings import GAIN_DECAY, MAX_CANDIDATES, Settings
+from skboost._settings import GAIN_DECAY, Settings
 from skboost.approximation import Estimate, FreshDraws, elbo_gain
 from skboost.boosting._combination import Combination
 from skboost.boosting._convergence import (
@@ -28,9 +26,8 @@ from skboost.boosting._convergence import (
     searches_fit_noise,
     what_is_left,
 )
+from skboost.boosting._moves import Trial, tried
 from skboost.boosting._state import UNKNOWN, Facts, Info, Move, State, recomputed
-from skboost.families import Component
-from skboost.objectives import SearchContext
 from skboost.proposals import Proposer
 
 # Shares of what limits leave: of all for the search of the first components, then for
@@ -40,17 +37,6 @@ _SEARCH_SHARE, _POOL_SHARE, _FRESH_SHARE, _LEAST_DRAWS = 0.6, 0.1, 0.8, 16
 # Iterations that look for modes around the mixture: ever more seldom, as fewer are
 # left. `begin` has looked once.
 _LOOKS = (4, 16, 64, 256, 1024)
-
-
-class Trial(NamedTuple):
-    """What a step would lead to, and what fresh draws say of it."""
-
-    component: Component
-    gap: Estimate
-    move: Move
-    iterate: object
-    fresh: FreshDraws
-    gain: Estimate
 
 
 @dataclass(frozen=True)
@@ -74,6 +60,11 @@ class Boosting:
     def kind(self):
         """What is combined, and components of which family: two names."""
         return self.combination.kind, self.proposer.kind
+
+    @property
+    def by_nodes(self):
+        """Whether components of the first mixture come in one by one."""
+        return self.combination.by_nodes
 
     @property
     def judges_gains(self):
@@ -176,34 +167,32 @@ class Boosting:
             fresh=fresh,
             step_memory=None,
             best=fresh,
-            best_iteration=t,
+            best_iteration=state.n_before + t,
             remaining=self._remaining(target, fresh, t),
         )
+
+    def reweighted(self, target, state, told, weights, began):
+        """The first iteration with other weights; `told` is that with the first."""
+        settings = self.settings
+        iterate = self.combination.with_weights(state.iterate, weights, settings)
+        fresh = self._fresh(target, iterate.mixture, settings, 0, 4)
+        remaining = self._remaining(target, fresh, 0)
+        parts = {"fresh": fresh, "best": fresh, "remaining": remaining}
+        state = replace(state, iterate=iterate, orbits=None, **parts)
+        components = iterate.components
+        heaviest = components.components[int(components.weights.argmax())]
+        return self._told(target, state, Move("first", "first", 1.0), heaviest, began)
 
     # --- one iteration
 
     def step(self, target, state):
-        """One iteration of Algorithm 1; `BudgetSpent` where a limit ends within it.
-
-        What brought the last component comes first, and where it gains more than `tol`
-        the other is not tried: a split and its refinement cost less than a search, and
-        reach what is near; a search reaches what is far.
-        """
+        """One iteration of Algorithm 1; `BudgetSpent` where a limit ends within it."""
         began, n_before = perf_counter(), target.n_evaluations
         settings = self.settings.with_more_draws(state.draw_multiplier)
         state = self._with_new_modes(target, state)
-        first, second = self.search, None
-        if self._split_is_worth_it(state):
-            first, second = self.search, self.split
-            if self._splits_first(state):
-                first, second = self.split, self.search
-        widened = self._at_widths(target, state, settings)
-        trial = widened or first(target, state, settings)
-        if second is not None and not trial.gain.value > settings.tol:
-            other = second(target, state, settings)
-            trial = max(trial, other, key=lambda one: one.gain.value)
+        trial = tried(self, target, state, settings)
         after, move = self._after(target, state, trial)
-        if widened is None:
+        if trial.move.says_next:
             after = self._with_more_draws(target, after, trial.gain)
         component, gap, gain = trial.component, trial.gap, trial.gain
         price = self._price(target.n_evaluations - n_before, state, gain)
@@ -211,55 +200,6 @@ class Boosting:
         after, info = self._told(target, after, *told)
         more_draws = after.draw_multiplier > state.draw_multiplier
         return after, replace(info, tries_again=more_draws)
-
-    def search(self, target, state, settings):
-        """Lines 3 to 6 of Algorithm 1, and all components moved together."""
-        # Line 3: the linear minimisation oracle.
-        context = self._context(target, state)
-        component = self.proposer.propose(target, context, settings)
-        gap = self.combination.gap(target, state, component, settings)
-        # Lines 4 to 6: direction, step size and weights.
-        iterate, move = self.combination.append(target, state, component, settings)
-        if settings.refine and move.gamma > 0:
-            refined = self.combination.refine(target, iterate, state, settings)
-            trial = self._judged(target, state, component, gap, move, refined, settings)
-            # Refinement can fit its draws so well that the plain step is better.
-            if trial.gain.value > self.combination.least_gain(settings):
-                return trial
-        return self._judged(target, state, component, gap, move, iterate, settings)
-
-    def split(self, target, state, settings):
-        """The worst component in two halves, and all components moved together."""
-        halves = self.combination.split(target, state, settings)
-        component = halves.mixture.components[-1]
-        gap = self.combination.gap(target, state, component, settings)
-        move = Move("split", "split", float(halves.mixture.weights[-1]))
-        return self._judged(target, state, component, gap, move, halves, settings)
-
-    def _at_widths(self, target, state, settings):
-        """A `Trial` of all components at several widths, after the first iteration and
-        where that gains most of what is left; None elsewhere."""
-        if state.iteration > 1 or not self._split_is_worth_it(state):
-            return None
-        iterate = self.combination.at_widths(target, state, settings)
-        if iterate is None:
-            return None
-        parts = iterate.mixture.components[-1], UNKNOWN, Move("widths", "widths", 1.0)
-        trial = self._judged(target, state, *parts, iterate, settings)
-        gain, left = trial.gain, state.remaining.value
-        # Whatever follows costs up to six times as much.
-        return trial if gain.value - N_ERRORS * gain.se > GAIN_DECAY * left else None
-
-    def _split_is_worth_it(self, state):
-        """Whether more than `tol` remains, beyond a standard error."""
-        settings, remaining = self.settings, state.remaining
-        allowed = settings.split and settings.refine and self.combination.splits
-        return allowed and remaining.value - remaining.se > settings.tol
-
-    def _splits_first(self, state):
-        """Whether a split may take the place of a search that costs more."""
-        allowed = self.combination.splits_first and self.judges_gains
-        return allowed and state.split_first and not state.modes.several
 
     def _with_new_modes(self, target, state):
         """The state with modes that are found around the mixture, ever more seldom."""
@@ -270,20 +210,7 @@ class Boosting:
         modes = self.proposer.find_modes(target, *known, t)
         return self._with_missed(target, replace(state, modes=modes))
 
-    def _context(self, target, state):
-        """What a search for a component knows."""
-        located = state.modes.heaviest(MAX_CANDIDATES)
-        return SearchContext(
-            target=target,
-            mixture=state.mixture,
-            fixed=state.iterate.fixed,
-            pool=state.iterate.pool,
-            iteration=state.iteration,
-            exact=self.settings.exact,
-            mode_candidates=self.combination.candidates(state, located),
-        )
-
-    def _judged(self, target, state, component, gap, move, iterate, settings):
+    def judged(self, target, state, component, gap, move, iterate, settings):
         """A `Trial`: what an iterate gains by draws that nothing was fitted to."""
         fresh, gain = state.fresh, Estimate(0.0, 0.0)
         if not state.mixture.equals(iterate.mixture):
@@ -312,7 +239,7 @@ class Boosting:
         best, best_iteration = state.best, state.best_iteration
         keeps_last = self.combination.monotone or not self.settings.keep_best
         if keeps_last or elbo_gain(best, fresh).value > 0:
-            best, best_iteration = fresh, t + 1
+            best, best_iteration = fresh, state.n_before + t + 1
         return replace(
             state,
             iteration=t + 1,
@@ -402,8 +329,7 @@ class Boosting:
         with suppress(BudgetSpent):
             key = settings, state.iteration - 1
             improper = self.proposer.improper(target, state.mixture, *key)
-            # What widths gain says nothing of bends.
-            judges = self.judges_gains and move.kind != "widths"
+            judges = self.judges_gains and move.says_next
             known = gain if judges else UNKNOWN
             parts = target, self.proposer, settings, state, known, price
             left = what_is_left(*parts)

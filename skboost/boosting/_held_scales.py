@@ -119,6 +119,7 @@ class HeldScales:
     draws_anew = held_draws_are_new = True
     combination = property(attrgetter("given.combination"))
     kind = property(attrgetter("given.kind"))
+    by_nodes = property(attrgetter("given.by_nodes"))
 
     def facts(self, spent=None):
         """What stopping has to know; see `Boosting.facts`."""
@@ -135,17 +136,33 @@ class HeldScales:
 
     def _first(self, target, mixture, nodes, began):
         iterate = Blocks(tuple(_blocks(mixture, nodes)))
-        most = max(_N_FIRST // 8, min(_N_FIRST, _N_ENTRIES // target.dim))
-        n = min(self.settings.n_fresh, most)
-        state = self._state(target, iterate, 0, n)
-        heaviest = mixture.components[int(mixture.weights.argmax())]
-        move = Move("first", "first", 1.0)
-        info = self._info(state, move, heaviest, began, UNKNOWN, UNKNOWN)
         complete = ""
         if self.settings.allowed_kl:
             complete = self.proposer.complete_with(nodes, mixture)
+        state, info = self._begun(target, iterate, began)
         cut = target.ledger.budget.has_cut
         return state, replace(info, little_remains=complete, cut_short=cut)
+
+    def reweighted(self, target, state, told, weights, began):
+        """The first iteration with other weights; `told` is that with the first."""
+        blocks, start = [], 0
+        for block in state.iterate.blocks:
+            own = weights[start : start + block.mixture.n_components]
+            start += len(own)
+            if own.any():
+                mixture = block.mixture.with_weights(own / own.sum()).keep(own > 0)
+                blocks.append(block._replace(weight=float(own.sum()), mixture=mixture))
+        state, info = self._begun(target, Blocks(tuple(blocks)), began, 1)
+        return state, replace(info, little_remains=told.little_remains)
+
+    def _begun(self, target, iterate, began, *key):
+        """The first iteration, by few draws that nothing was fitted to."""
+        most = max(_N_FIRST // 8, min(_N_FIRST, _N_ENTRIES // target.dim))
+        n = min(self.settings.n_fresh, most)
+        state, mixture = self._state(target, iterate, 0, n, *key), iterate.mixture
+        heaviest = mixture.components[int(mixture.weights.argmax())]
+        move = Move("first", "first", 1.0)
+        return state, self._info(state, move, heaviest, began, UNKNOWN, UNKNOWN)
 
     def step(self, target, state):
         """One iteration where most remains, times the probability of its scale."""
@@ -155,13 +172,16 @@ class HeldScales:
         here, inner = block.target(target), block.state
         if inner is None:
             inner, _ = self.given.begin(here, block.mixture, Modes(), began)
-        inner = replace(inner, iteration=state.iteration)
+        inner = replace(inner, iteration=state.iteration, n_before=state.n_before)
         after, info = self._within(iterate, block).step(here, inner)
         gain = Estimate(*(block.weight * error for error in info.gain))
         done = not (gain.value > self.settings.least_gain or info.tries_again)
         block = block._replace(mixture=after.mixture, state=after, done=done)
         iterate = iterate.replace(index, block)
         new = self._state(target, iterate, state.iteration, self.settings.n_fresh)
+        n_before = state.n_before
+        best_iteration = n_before + new.best_iteration
+        new = replace(new, n_before=n_before, best_iteration=best_iteration)
         last = after.mixture.components[-1]
         told = self._info(new, info.move, last, began, gain, info.gap)
         left = not self._left(target, new) <= self.settings.tol
@@ -200,8 +220,8 @@ class HeldScales:
         ]
         return max(range(len(blocks)), key=order.__getitem__)
 
-    def _state(self, target, iterate, t, n):
-        rng = generator(self.settings.seed, FRESH, t)
+    def _state(self, target, iterate, t, n, *key):
+        rng = generator(self.settings.seed, FRESH, t, *key)
         parts = target, iterate.mixture, n, rng
         fresh = FreshDraws.of(*parts, exact=False, strict=True, at_once=True)
         return State(

@@ -69,7 +69,7 @@ class SimplexCombination(Combination):
 
     unit = "nats"
     kind = "mixtures"
-    splits = True
+    splits = by_nodes = True
     outside_advice = "use constraints=, objective='hellinger' or resample"
 
     @classmethod
@@ -104,14 +104,21 @@ class SimplexCombination(Combination):
         Dresdner et al. 2021, Algorithm 1, lines 4 to 6.
         """
         pool = self._joined(target, state, Mixture.single(component), settings)
-        mixture = state.mixture.append(component)
+        mixture, table = state.mixture.append(component), pool.weight_objective()
+        weights, t = mixture.weights, state.n_before + state.iteration
+        moved, move = self.moved(table, weights, len(weights) - 1, state.step_memory, t)
+        iterate = SimplexIterate(mixture.with_weights(moved), pool)
+        return iterate.pruned(settings.max_components), move
+
+    def moved(self, table, weights, new, memory, t, best=None):
+        """Weights after boosting step t toward component `new`, and the `Move`.
+
+        ``best(weights)`` are all weights set anew, where the solver is not needed.
+        """
         began = perf_counter()
-        table, weights = pool.weight_objective(), mixture.weights
         find = DIRECTIONS.get(self.corrective, frank_wolfe_direction)
-        direction = find(table.slope(weights), weights, len(weights) - 1)
-        step = self.step_size.choose(
-            table, weights, direction, state.step_memory, state.iteration
-        )
+        direction = find(table.slope(weights), weights, new)
+        step = self.step_size.choose(table, weights, direction, memory, t)
         if not isinstance(step, Step):
             raise TypeError(
                 f"choose of step_size={self.step_size!r} must return a Step of "
@@ -119,8 +126,8 @@ class SimplexCombination(Combination):
             )
         moved = apply(weights, step.direction, step.gamma)
         if self.fully_corrective:
-            moved, _ = minimise_on_simplex(table, moved)
-        move = Move(
+            moved = best(moved) if best else minimise_on_simplex(table, moved)[0]
+        return moved, Move(
             kind=step.direction.kind,
             branch=step.branch,
             gamma=step.gamma,
@@ -128,8 +135,11 @@ class SimplexCombination(Combination):
             step_memory=step.memory,
             seconds=perf_counter() - began,
         )
-        iterate = SimplexIterate(mixture.with_weights(moved), pool)
-        return iterate.pruned(settings.max_components), move
+
+    def with_weights(self, iterate, weights, settings):
+        """The iterate with other weights of the same components."""
+        mixture = iterate.mixture.with_weights(weights)
+        return SimplexIterate(mixture, iterate.pool).pruned(settings.max_components)
 
     def refine(self, target, iterate, state, settings):
         return self._refined(target, iterate.mixture, state.iteration, settings)

@@ -14,7 +14,7 @@ UNKNOWN = Estimate(float("nan"), float("nan"))
 class State:
     """Everything that the next iteration needs."""
 
-    # Boosting iterations done, the first component included.
+    # Boosting iterations done, the first mixture included.
     iteration: int
     # The current mixture with the cached draws of its components.
     iterate: object
@@ -22,7 +22,8 @@ class State:
     fresh: FreshDraws
     # What the step size carries from one iteration to the next.
     step_memory: float | None
-    # Of the best iterate so far by the ELBO of held-out draws.
+    # Of the best iterate so far by the ELBO of held-out draws, and when it was made,
+    # iterations over nodes counted, too.
     best: FreshDraws
     best_iteration: int
     # Of `mixture`.
@@ -35,6 +36,8 @@ class State:
     split_first: bool = True
     # `Orbits` by which the run may end with `mixture`: corrections go on from them.
     orbits: object = None
+    # Iterations over nodes before the one that made the first mixture whole.
+    n_before: int = 0
 
     @property
     def mixture(self):
@@ -71,6 +74,8 @@ class Move:
     step_memory: float | None = None
     # Spent on directions, step sizes and weights.
     seconds: float = 0.0
+    # Whether the next one may be expected to gain half as much.
+    says_next: bool = True
 
 
 @dataclass(frozen=True)
@@ -104,12 +109,16 @@ class Info:
     tries_again: bool = False
     # Whether limits ended the searches of the first component, or left it few draws.
     cut_short: bool = False
+    # Whether it took a component of the first mixture, which has several that were
+    # found together; and how many they are, while iterations over them go on.
+    at_node: bool = False
+    n_nodes: int = 0
 
     @classmethod
     def of(cls, state, n_components, move, component, tol, seconds, gain, gap):
         """What is known of every iteration."""
         return cls(
-            iteration=state.iteration,
+            iteration=state.n_before + state.iteration,
             move=move,
             n_components=n_components,
             elbo=state.fresh.elbo(),

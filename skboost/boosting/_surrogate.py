@@ -48,6 +48,9 @@ class KeptState:
     # The round or iteration that it comes from.
     best_iteration: int
 
+    # Nothing is found before it.
+    n_before = 0
+
     @property
     def best(self):
         """What is reported."""
@@ -87,6 +90,8 @@ class SurrogateBoosting:
 
     # What is reported is what the draws say by which the best round was judged.
     draws_anew = held_draws_are_new = False
+    # Its first mixture is one of Gaussians that overlap.
+    by_nodes = False
 
     @classmethod
     def of(cls, engine, orbit=None):

@@ -6,11 +6,12 @@ from time import perf_counter
 
 from skboost._budget import BudgetSpent, End
 from skboost._parallel import single_threaded
+from skboost.boosting import advanced, opened
 from skboost.fitting._fit import Fit, history_record
 from skboost.fitting._prepare import prepared
 from skboost.fitting._progress import log_end, log_iteration, shown
 from skboost.fitting._run import WARM_START, Run, check_goes_on, of_checkpoint
-from skboost.fitting._stopping import Limits, why_stop
+from skboost.fitting._stopping import AUTO, Limits, why_stop
 from skboost.posterior import as_posterior
 
 
@@ -107,7 +108,10 @@ class EstimatorObserver(Observer):
         self._options, self._attributes = options, attributes
         self._iterated = iterated
         self.keeper = keeper
-        context = estimator._init_callback_context(max_subtasks=estimator.max_iter)
+        # Nobody knows beforehand how many nodes there are.
+        most = estimator.max_iter
+        max_subtasks = None if most == AUTO else most
+        context = estimator._init_callback_context(max_subtasks=max_subtasks)
         context.call_on_fit_task_begin(estimator=estimator, **data)
         self._context = context
 
@@ -195,12 +199,12 @@ def iterations(problem, limits, budget, run, observer):
         observer.begin()
         try:
             if run is None:
-                found = opening[0] if opening else engine.init(target)
+                found = opened(engine, opening[0] if opening else engine.init(target))
             elif len(opening) > run.n_iter and run.state is opening[run.n_iter - 1][0]:
                 # Preparing has made this step already.
                 found = opening[run.n_iter]
             else:
-                found = engine.step(target, run.state)
+                found = advanced(engine, target, run.state)
         except BudgetSpent as error:
             yield run.given_up(*error.args)
             return

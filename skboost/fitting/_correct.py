@@ -84,7 +84,7 @@ def _with_orbits(engine, target, run, done, order):
     if run.history[-1].within_tol and settings.exact:
         reason = "draws see less than tol left to gain."
         return done._replace(orbiting=OrbitReport(reason=reason))
-    rng = generator(settings.seed, ORBIT, run.n_iter)
+    rng = generator(settings.seed, ORBIT, run.state.iteration)
     # As an iterate is kept, and a part of what may remain: 10,000 rows of 200 columns
     # took three fifths of their seconds for .018 nats, where three may remain.
     least = max(settings.least_gain, _LEAST_SHARE * (settings.allowed_kl or 0.0))

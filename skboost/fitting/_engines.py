@@ -8,7 +8,7 @@ from skboost._sklearn import InstanceOf, Interval, Options, StrOptions
 from skboost.boosting import COMBINATIONS, TOL, Boosting, HeldScales, allowed_kl
 from skboost.calibration import CALIBRATIONS
 from skboost.families import FAMILIES, Gaussian, VariationalFamily, as_family
-from skboost.fitting._stopping import Limits
+from skboost.fitting._stopping import AUTO, Limits
 from skboost.frank_wolfe import CORRECTIVE, STEP_SIZES, StepSize
 from skboost.objectives import OBJECTIVES, Objective, as_objective
 from skboost.orbits import ORDERS, most_images
@@ -52,7 +52,7 @@ BOOSTING_CONSTRAINTS = {
         InstanceOf(StochasticSearch, "skboost.strategies"),
     ],
     "refine": ["boolean"],
-    "max_iter": [Interval(Integral, 1, None, closed="left")],
+    "max_iter": [Interval(Integral, 1, None, closed="left"), StrOptions({AUTO})],
     "max_components": [Interval(Integral, 1, None, closed="left"), None],
     "stopping": [StrOptions({"gain", "gap"})],
     "tol": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],

@@ -155,7 +155,7 @@ class Fit:
         held = self._judgement.from_held_draws or not engine.draws_anew
         if most == 1 or held or (more and hides):
             return more
-        rng = generator(self.seed, ORBIT, self.n_iter, 2)
+        rng = generator(self.seed, ORBIT, self.run.state.iteration, 2)
         parts = self.mixture, lambda left: left.value <= nats, nats, most, rng
         with self._evaluating(), suppress(BudgetSpent):
             left = remaining_after_orbits(target, *parts)

@@ -132,7 +132,7 @@ def by_held_draws(run):
 def _by_new_draws(problem, run, mixture):
     engine, target, *_ = problem
     settings = engine.settings
-    rng = generator(settings.seed, REPORT, run.n_iter)
+    rng = generator(settings.seed, REPORT, run.state.iteration)
     # A correction may bring components that are not Gaussian.
     exact = settings.exact and mixture.gaussian
     fresh = FreshDraws.of(target, mixture, settings.n_fresh, rng, exact, strict=True)
@@ -141,9 +141,11 @@ def _by_new_draws(problem, run, mixture):
     )
     # What the mixture reaches has more mass than its ELBO says.
     log_evidence = fresh.elbo().value + np.nan_to_num(max(remaining.value, 0.0))
-    key = (settings, REPORT, run.n_iter)
-    # A run that began with this mixture has looked around it.
-    modes = run.state.modes if run.n_iter == 1 and run.modes is None else run.modes
+    key = (settings, REPORT, run.state.iteration)
+    # A run that began with this mixture, or with what it is a part of, has looked
+    # around it.
+    began = run.state.iteration == 1 or run.history[-1].n_nodes
+    modes = run.state.modes if began and run.modes is None else run.modes
     if modes is None or not mixture.equals(run.state.mixture):
         modes = engine.proposer.find_modes(target, fresh, run.state.modes, *key)
     missed = engine.proposer.missed_modes(mixture, modes, log_evidence, settings)
@@ -173,7 +175,7 @@ def with_evidence(problem, run, judgement):
     given = judgement.from_held_draws or engine.held_draws_are_new or run.end is None
     if unknown or given or target.log_concave or not has_tails(fresh.mixture):
         return judgement
-    rng = generator(engine.settings.seed, EVIDENCE, run.n_iter)
+    rng = generator(engine.settings.seed, EVIDENCE, run.state.iteration)
     with suppress(BudgetSpent):
         return judgement._replace(evidence=evidence_of(target, fresh, rng))
     return judgement
@@ -200,7 +202,7 @@ def interval_of(problem, run, corrected, judgement, n_evaluated):
                 elbo,
                 remaining,
                 n_chains(n_evaluated),
-                generator(settings.seed, INTERVAL, run.n_iter),
+                generator(settings.seed, INTERVAL, run.state.iteration),
                 engine.proposer.located(judgement.modes),
                 settings.tol,
             )

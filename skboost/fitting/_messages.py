@@ -230,7 +230,7 @@ def warn_unfinished(fit, settable):
     is to be said, the report of the fit is not computed.
     """
     run = fit.run
-    cut_short = run.history[0].cut_short and run.n_iter == 1
+    cut_short = run.history[0].cut_short and run.state.iteration == 1
     if run.history[-1].improper or fit.misses_modes or cut_short:
         warn_where_called(_ended(fit.report.message), ConvergenceWarning)
         return

@@ -7,6 +7,8 @@ from contextlib import contextmanager, nullcontext
 from multiprocessing import current_process
 from threading import current_thread, main_thread
 
+from skboost.fitting._stopping import n_searched
+
 _LOGGER = logging.getLogger("skboost")
 
 
@@ -23,7 +25,7 @@ def log_iteration(run, target):
         "s" if info.n_components > 1 else "",
         # Only functions of users are counted.
         f", {target.n_evaluations} evaluations" if target.ledger.counts else "",
-        extra={"iteration": info.iteration},
+        extra={"iteration": info.iteration, "searched": n_searched(run.history)},
     )
     _LOGGER.debug(
         "Iteration %d: %s, weight %.2g, gain %.2g (standard error %.1g), k-hat %.2g, "
@@ -73,10 +75,11 @@ class _Shown(logging.StreamHandler):
     def __init__(self, limits, budget, ledger):
         super().__init__()
         self._limits, self._budget, self._ledger = limits, budget, ledger
-        self._n_iter, self.done = 0, False
+        self._n_iter, self._n_searched, self.done = 0, 0, False
 
     def emit(self, record):
         self._n_iter = getattr(record, "iteration", self._n_iter)
+        self._n_searched = getattr(record, "searched", self._n_searched)
         super().emit(record)
 
     def look(self):
@@ -85,7 +88,8 @@ class _Shown(logging.StreamHandler):
         text = f"{n} iteration{'' if n == 1 else 's'}"
         if self._ledger.counts:
             text += f", {self._ledger.n_evaluations:,} evaluations"
-        used = max(n / self._limits.max_iter, self._budget.used)
+        used = self._limits.share_used(n, self._n_searched)
+        used = max(used, self._budget.used)
         return text, 1.0 if self.done else min(used, 1.0)
 
 

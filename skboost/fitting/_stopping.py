@@ -6,16 +6,32 @@ from skboost._budget import Budget, End
 from skboost._math import N_ERRORS
 from skboost._settings import GAIN_DECAY
 
+# The `max_iter` that cuts no node.
+AUTO = "auto"
+# Iterations that it allows, those over nodes together counted as one; and of these, for
+# every node. Steps that minimise take each node once.
+_MOST_SEARCHED, _MOST_EACH = 10, 4
+
 
 @dataclass(frozen=True)
 class Limits:
-    """What a user allows a run, and the gain or gap in nats at which it converges."""
+    """What a user allows a run, and the gain or gap in nats at which it converges.
 
-    max_iter: int
+    ``max_iter="auto"`` leaves out no component of a first mixture, whose iterations
+    together count as one of at most ten.
+    """
+
+    max_iter: int | str
     stopping: str = "gain"
     tol: float = 1e-2
     max_time: float | None = None
     max_evaluations: float = float("inf")
+
+    def share_used(self, n_iter, n_searched):
+        """The share of the allowed iterations that is used."""
+        if self.max_iter == AUTO:
+            return n_searched / _MOST_SEARCHED
+        return n_iter / self.max_iter
 
     def budget(self, target, clock):
         """What a run that begins now may spend."""
@@ -46,7 +62,7 @@ def has_converged(history, limits, facts):
     if info.little_remains and not info.improper:
         return End(facts.little, info.little_remains)
     open_question = info.tries_again or info.inconclusive
-    if info.move.kind == "first" or info.improper or open_question:
+    if _is_opening(info) or info.improper or open_question:
         return None
     message = _within_tol(info, limits, facts) or _next_is_worth_little(
         info, limits, facts
@@ -59,7 +75,7 @@ def must_end(history, limits, facts):
     info = history[-1]
     if info.improper:
         return End("improper", info.improper)
-    began = info.move.kind == "first" or info.tries_again
+    began = _is_opening(info) or info.tries_again
     if not began and info.inconclusive and _is_small(info, limits, facts):
         left = info.remaining
         seen = f"at least {left.least:.2g}" if left.least > 0.0 else "many"
@@ -70,12 +86,38 @@ def must_end(history, limits, facts):
         return End("stuck", message)
     if info.dear:
         return End("orbits", info.dear)
-    if len(history) >= limits.max_iter:
+    if _reached(history, limits):
         message = (
-            f"Stopped at max_iter={limits.max_iter}; more iterations may gain more."
+            f"Stopped at max_iter={limits.max_iter!r}; more iterations may gain more."
         )
+        if info.n_nodes:
+            message += (
+                f" There are {info.n_nodes} components of the first mixture, one for "
+                f"each node, and {info.n_components} of them have a weight."
+            )
         return End("max_iter", message)
-    return facts.spent
+    # Nodes are fitted already, and cost no more than their weights.
+    return None if info.n_nodes else facts.spent
+
+
+def n_searched(history):
+    """Iterations, those over nodes counted as one."""
+    return 1 + sum(not _is_opening(info) for info in history[1:])
+
+
+def _is_opening(info):
+    """Whether an iteration took what the first search had found."""
+    return info.move.kind == "first" or info.at_node
+
+
+def _reached(history, limits):
+    """Whether a run has all the iterations that are allowed."""
+    if limits.max_iter != AUTO:
+        return len(history) >= limits.max_iter
+    n_nodes = history[-1].n_nodes
+    if n_nodes:
+        return len(history) >= _MOST_EACH * n_nodes
+    return n_searched(history) >= _MOST_SEARCHED
 
 
 def _within_tol(info, limits, facts):

@@ -11,6 +11,7 @@ from skboost.frank_wolfe._directions import (
     frank_wolfe_direction,
     pairwise_direction,
 )
+from skboost.frank_wolfe._node_objective import NodeObjective
 from skboost.frank_wolfe._objective import WeightObjective
 from skboost.frank_wolfe._step_size import (
     Constant,

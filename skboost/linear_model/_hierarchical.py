@@ -126,7 +126,7 @@ class HierarchicalEstimator(FormulaEstimator, BoostedEstimator):
         intercept_scale="auto",
         handle_unknown="warn",
         missing="raise",
-        max_iter=10,
+        max_iter="auto",
         tol="auto",
         max_time=None,
         random_state=None,

@@ -213,7 +213,7 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
         noise_prior="auto",
         handle_unknown="warn",
         missing="raise",
-        max_iter=10,
+        max_iter="auto",
         tol="auto",
         max_time=None,
         random_state=None,

@@ -135,7 +135,7 @@ class BoostedHierarchicalOrdinalRegression(BoostedHierarchicalLogisticRegression
         gap_scale=1.5,
         handle_unknown="warn",
         missing="raise",
-        max_iter=10,
+        max_iter="auto",
         tol="auto",
         max_time=None,
         random_state=None,

@@ -153,7 +153,7 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
         dispersion_prior="auto",
         handle_unknown="warn",
         missing="raise",
-        max_iter=10,
+        max_iter="auto",
         tol="auto",
         max_time=None,
         random_state=None,

@@ -31,11 +31,10 @@ class BoostedBayesianLogisticRegression(
 ):
     """Logistic regression with a posterior in place of a point.
 
-    A fit starts from Gaussians of expectation propagation for scales of the prior,
-    weighted by evidence, or without room from the Gaussian nearest to the posterior.
-    Boosting variational inference adds components where draws see that more than `tol`
-    remains; predictions average over the mixture. With two classes and Gaussian
-    components every expectation is a one-dimensional integral: no Monte Carlo noise.
+    Boosting variational inference begins with one Gaussian. It adds one by expectation
+    propagation for every scale of the prior, or without room searched ones where more
+    than `tol` remains; predictions average over the mixture. With two classes and
+    Gaussian components every expectation is a one-dimensional integral.
 
     Parameters
     ----------
@@ -72,12 +71,14 @@ class BoostedBayesianLogisticRegression(
         Whether probabilities are those of the posterior to a power, `sharpening_`, that
         suits the rows of the fit, each predicted by the others. Intervals, uncertainty
         and ``posterior_`` stay as they are; `partial_fit` refuses it.
-    max_iter : int, default=10
-        Boosting iterations in total, the first component included.
+    max_iter : int or "auto", default="auto"
+        Boosting iterations in total, the first component included: 1 is one Gaussian.
+        Nodes, such as components for 6 to 21 scales of the prior, come in one by one,
+        the heaviest first; "auto" has them all, counts them as one, and allows ten.
     tol : float or "auto", default="auto"
         In nats. A component that gains less than a tenth of it is refused. ``"auto"``
-        is 0.01, and also stops once no more remains, with orbits, than a Gaussian
-        fitted to 1,000 exact draws would leave, or where the next component likely
+        is 0.01, and also stops once all nodes are in, or no more remains, with orbits,
+        than a Gaussian fitted to 1,000 exact draws leaves, or the next component likely
         gains a tenth of that. A number goes on until it is gained no more, 0 always.
     max_time : float, default=None
         Seconds. They bind within an iteration: the one under way is given up, and what
@@ -90,8 +91,7 @@ class BoostedBayesianLogisticRegression(
     n_jobs : int, default=None
         Threads over blocks of rows and over starts.
     verbose : int, default=0
-        1 shows every iteration, 2 in detail, on the standard error, by `logging`; in a
-        terminal with a bar, where `rich` is installed.
+        1 shows every iteration, 2 in detail, by `logging`, and `rich` draws a bar.
     family : str or VariationalFamily, default="gaussian"
         Family of the mixture's components, and their covariance: ``"gaussian"`` (full
         up to 300 parameters, low rank above), ``"gaussian-full"``, ``"gaussian-diag"``,
@@ -103,32 +103,32 @@ class BoostedBayesianLogisticRegression(
         :doc:`/user_guide/which` has what every option costs.
     objective : {"kl", "relbo", "hellinger"} or Objective, default="kl"
         What a new component maximises: the joint gain in ELBO, the residual ELBO of
-        Locatello et al. 2018 (``ResidualGain`` of `skboost.strategies` has the weight
-        of its entropy, and whether its solver stops where the joint gain is largest),
-        or the overlap of square roots of Campbell and Li 2019, under which `tol`
-        is squared Hellinger distance and ten iterations make up to 55 components;
-        ``"hellinger"`` is not for Student-t components.
+        Locatello et al. 2018 (parameters: `skboost.strategies.ResidualGain`), or the
+        overlap of square roots of Campbell and Li 2019 (not of Student-t components),
+        where `tol` is squared Hellinger distance and ten iterations make 55 components.
     step_size : {"line-search", "adaptive", "predefined"}, float or StepSize, \
             default="line-search"
         Weight of a new component; under ``"fully-corrective"`` where weights begin.
+        Rules that do not weigh nodes by evidence return to them, four times at most.
     corrective : {"fully-corrective", "pairwise", "away", "none"}, \
             default="fully-corrective"
-        How the weights of old components move.
+        How the weights of old components move; the default weighs nodes by evidence.
     search : {"greedy"} or StochasticSearch, default="greedy"
         `skboost.strategies.StochasticSearch` is there for reproducing the papers.
     refine : bool, default=True
-        Re-optimise old components after a new one; False leaves them where they are,
-        as in the papers.
+        Re-optimise old components after a searched one; False leaves them where they
+        are, as in the papers.
     stopping : {"gain", "gap"}, default="gain"
         Of the gain in ELBO: stops when gain + 2 standard errors <= 2 `tol`, since the
         next one is usually half as large. Of the duality gap: stops when gap + 2
         standard errors <= `tol`, unless the candidate's own gap is clearly negative.
+        Both wait for all nodes.
     max_components : int, default=None
         Bound on the mixture's size; the lightest components beyond it are dropped.
     n_draws : int, default=512
-        Monte Carlo draws kept per component; 2,048 for 22 to 43 coefficients by
-        default. Where their noise hides what iterations gain, a run goes on with twice
-        as many, and once more with twice as many, but for Gaussian components.
+        Monte Carlo draws kept per searched component; 2,048 for 22 to 43 coefficients.
+        Where their noise hides what iterations gain, a run goes on with twice as many,
+        twice at most, but for Gaussian components.
     calibrate : {"auto", "moments"}, default=None
         Correction of moments and tails after boosting, declined where it gains nothing
         that can be told from noise. ``"auto"`` spends little of the ELBO on it;
@@ -190,6 +190,7 @@ class BoostedBayesianLogisticRegression(
     history_ : list of dict
         One record per iteration: ``kind`` of step ("first", "frank-wolfe", "away",
         "pairwise", "split", "widths", "rejected"), gamma, curvature, components, ELBO.
+        Over nodes gains and gaps are exact, with the node as a coordinate.
     n_dropped_ : int
         Rows that `fit` left out under ``missing="drop"``.
     n_features_in_ : int
@@ -202,12 +203,11 @@ class BoostedBayesianLogisticRegression(
 
     Notes
     -----
-    What needs more evaluations of the log joint is computed when it is first asked for,
-    once and the same for the same seed: ``posterior_``, ``elbo_``, ``remaining_kl_``,
-    ``message_`` and what belongs to them. Predictions and ``coef_`` need none, unless
-    `calibrate` is given. Until then a fitted estimator holds its rows; a pickle or a
-    copy computes all of it first, and has no rows. Where rows were changed in place
-    since, a warning says that corrections are left out.
+    What needs more evaluations of the log joint is computed when first asked for, once
+    and the same for the same seed: ``posterior_``, ``elbo_``, ``remaining_kl_``,
+    ``message_``. Predictions and ``coef_`` need none, unless `calibrate` is given.
+    Until then a fitted estimator holds its rows; a pickle or a copy computes it first,
+    and has no rows. Of rows changed in place a warning says what is left out.
 
     References
     ----------
@@ -250,7 +250,7 @@ class BoostedBayesianLogisticRegression(
         missing="raise",
         temperature=1.0,
         sharpen=False,
-        max_iter=10,
+        max_iter="auto",
         tol="auto",
         max_time=None,
         warm_start=False,

@@ -191,7 +191,7 @@ class BoostedBayesianPoissonRegression(
         formula=None,
         missing="raise",
         temperature=1.0,
-        max_iter=10,
+        max_iter="auto",
         tol="auto",
         max_time=None,
         warm_start=False,

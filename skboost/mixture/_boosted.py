@@ -79,8 +79,10 @@ class BoostedGaussianMixture(PointPartition, BayesianMixture, BoostedEstimator):
         and `precisions_`; what is None comes from `init_params`.
     step_size, corrective, max_components, stopping, random_state
         As in `BoostedBayesianLogisticRegression`, with the same defaults.
-    max_iter : int, default=10
-        Boosting iterations in total, the first component included.
+    max_iter : int or "auto", default="auto"
+        Boosting iterations in total, the first component included. Each explanation
+        takes one, the most probable first; "auto" cuts none, counts them as one, and
+        allows ten.
     tol : float or "auto", default="auto"
         In nats. "auto" ends with the explanations: what further components gain is
         hardly seen in held-out densities. Give ``tol=0.01`` for the posterior itself.
@@ -223,7 +225,7 @@ class BoostedGaussianMixture(PointPartition, BayesianMixture, BoostedEstimator):
         precisions_init=None,
         step_size="line-search",
         corrective="fully-corrective",
-        max_iter=10,
+        max_iter="auto",
         max_components=None,
         stopping="gain",
         tol="auto",

@@ -297,6 +297,7 @@ class TestLastLook:
             combination=boosting.combination,
             draws_anew=True,
             held_draws_are_new=False,
+            by_nodes=False,
         )
         done = boost(boosting.target, Options(found, Limits(3, tol=1e-2))).run
         assert done.n_iter > 1

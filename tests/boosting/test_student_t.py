@@ -105,9 +105,10 @@ def test_gaussians_of_several_widths_come_together(centres):
         return logsumexp(tails, axis=1) - np.log(len(centres))
 
     settings = {"x0": centres, "orbit": None, "random_state": 0}
-    first = boost_posterior(log_density, dim, max_iter=1, **settings)
-    second = boost_posterior(log_density, dim, max_iter=2, **settings)
-    assert second.history[1]["kind"] == "widths"
+    n = len(centres)
+    first = boost_posterior(log_density, dim, max_iter=n, **settings)
+    second = boost_posterior(log_density, dim, max_iter=n + 1, **settings)
+    assert second.history[n]["kind"] == "widths"
     assert_allclose(second.posterior.mean(), centres.mean(axis=0), atol=1.5)
     # Gaussians alone leave more than a tenth of a nat; ln Z is zero.
     assert first.elbo < -0.1

@@ -26,6 +26,7 @@ def fit(ended_by="max_iter", remaining=9.0, family=FullGaussian, n_iter=3, **mor
             end=SimpleNamespace(by=ended_by, message="Ended."),
             history=[info, last],
             n_iter=n_iter,
+            state=SimpleNamespace(iteration=n_iter),
         ),
         misses_modes=more.get("misses_modes", False),
         remaining_before_orbits=more.get("before", 9.0),

@@ -22,7 +22,8 @@ def info(
     )
     told = {
         "improper": "", "little_remains": "", "dear": "", "tries_again": False,
-        "inconclusive": False, "within_tol": False, **more,
+        "inconclusive": False, "within_tol": False, "at_node": False, "n_nodes": 0,
+        "n_components": 1, **more,
     }  # fmt: skip
     return SimpleNamespace(
         move=Move(kind, "", gamma), gain=Estimate(gain, se), gap=gap,

@@ -234,7 +234,7 @@ def test_two_classes_are_not_a_special_case_of_three(model):
 
 def test_a_nearly_gaussian_posterior_needs_one_component(model):
     X, y = logistic_data(3000, [1.0, -0.5])
-    fitted = model(max_iter=10, n_draws=512).fit(X, y)
+    fitted = model(max_iter=10, n_draws=512, prior_scale=1.0).fit(X, y)
     assert fitted.n_iter_ == 1
     assert fitted.converged_
 

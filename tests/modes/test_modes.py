@@ -310,7 +310,7 @@ class TestToldApart:
 class TestBoxes:
     def test_all_modes_are_found_with_their_weights(self):
         result = boost_posterior(corners, 2, x0=(-10, 10), random_state=0)
-        assert result.stages[0].n_components == 4
+        assert [one.n_components for one in result.stages] == [1, 2, 3, 4]
         assert_allclose(weights_near(result.posterior, CORNERS), SHARES, atol=0.02)
         assert_allclose(result.elbo, 0.0, atol=0.01)
         assert result.converged
@@ -501,7 +501,7 @@ class TestProbes:
             square = anp.sum((theta[:, None] - means) ** 2, axis=2)
             return logsumexp(-4.0 * anp.log1p(square / 2.0), axis=1)
 
-        result = boost_posterior(log_density, 6, max_iter=1, random_state=0)
+        result = boost_posterior(log_density, 6, max_iter=2, random_state=0)
         assert_allclose(weights_near(result.posterior, means, 20.0), 0.5, atol=0.1)
 
     def test_a_scale_leads_far_out(self):

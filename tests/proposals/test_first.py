@@ -325,7 +325,7 @@ def test_modes_of_the_starts_get_components_of_the_family(structure, apart):
         return anp.logaddexp(*(-0.5 * anp.sum(z**2, axis=1) for z in (left, right)))
 
     starts = apart * np.array([[-1.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
-    settings = {"x0": starts, "max_iter": 1, "n_draws": 64, "random_state": 0}
+    settings = {"x0": starts, "max_iter": 2, "n_draws": 64, "random_state": 0}
     family = LowRankGaussian(1) if structure == "low_rank" else FullGaussian()
     mixture = boost_posterior(two_modes, 3, family=family, **settings).posterior.mixture
     assert mixture.n_components == 2

@@ -1,0 +1,249 @@
+"""Algorithm 1 over the components that a first mixture is made of, one by one.
+
+A search may find many components at once: one at every value of a scale that is
+learned, one around every mode, one for every explanation of clusters. They do not
+overlap in the coordinate by which they are told apart, and their weights are the masses
+that they stand for, so that the divergence is a closed function of the weights
+(`NodeObjective`). The linear minimisation oracle is exact there: it takes the node with
+the smallest slope, the heaviest of those that have no weight. Direction, step size and
+corrective weights are those that were chosen, and cost arithmetic alone. Draws
+judge the mixture of all nodes once, and again where the weights are others in the end.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from operator import attrgetter
+from time import perf_counter
+
+import numpy as np
+
+from skboost.approximation import Estimate, FreshDraws
+from skboost.boosting._state import UNKNOWN, Info, Move, State
+from skboost.frank_wolfe import NodeObjective
+
+# Weights so near to those by the masses are these, up to rounding of line searches.
+_SAME = 1e-9
+
+
+@dataclass(frozen=True)
+class NodeState:
+    """Everything that the next node needs.
+
+    `whole` and `told` are the state and the `Info` of the mixture of all nodes, whose
+    weights are the masses. `weights` (n_nodes,) are those of now, of which some are
+    zero, and `proposed` says which nodes have been.
+    """
+
+    # Iterations done, the first component included.
+    iteration: int
+    whole: State
+    told: Info
+    weights: np.ndarray
+    proposed: np.ndarray
+    # Of the best iterate so far by the exact objective.
+    best_weights: np.ndarray
+    best_iteration: int
+    # What the step size carries from one iteration to the next.
+    step_memory: float | None = None
+
+    # Known of the whole mixture.
+    modes = property(attrgetter("whole.modes"))
+    iterate = property(attrgetter("whole.iterate"))
+    log_evidence = property(attrgetter("whole.log_evidence"))
+    orbits = None
+
+    @classmethod
+    def of(cls, whole, told):
+        """With the heaviest node alone."""
+        masses = whole.mixture.weights
+        first = np.zeros(len(masses))
+        first[int(masses.argmax())] = 1.0
+        return cls(1, whole, told, first, first > 0, first, 1)
+
+    @property
+    def masses(self):
+        """Masses of the nodes, as shares of their sum."""
+        return self.whole.mixture.weights
+
+    @property
+    def objective(self):
+        """The divergence as a function of the weights."""
+        return NodeObjective(np.log(self.masses))
+
+    @property
+    def lacking(self):
+        """Nats by which the ELBO is below that of weights by the masses."""
+        return self.objective.value(self.weights)
+
+    @property
+    def mixture(self):
+        """The current approximation."""
+        return _mixture(self.whole, self.weights)
+
+    @property
+    def stage(self):
+        """What the run keeps of this iteration."""
+        return _mixture(self.whole, self.best_weights)
+
+    @property
+    def remaining(self):
+        """Of the current mixture: what all nodes leave, and what it lacks of them."""
+        remaining = self.whole.remaining
+        return remaining._replace(value=remaining.value + self.lacking)
+
+    @cached_property
+    def fresh(self):
+        """Draws of the current mixture, among those of all nodes."""
+        return _reweighed(self.whole.fresh, self.weights)
+
+    @cached_property
+    def best(self):
+        """The same of the best mixture."""
+        return _reweighed(self.whole.fresh, self.best_weights)
+
+    def next_node(self, tol):
+        """The node that the oracle takes, and the duality gap toward it.
+
+        Where that gap or what is lacking is no more than `tol`, it is the heaviest that
+        has never been taken; None where all have, and no more is lacking.
+        """
+        slope, done = self.objective.slope(self.weights), self.lacking <= tol + _SAME
+        node, level = int(slope.argmin()), float(self.weights @ slope)
+        if done and self.proposed.all():
+            return None
+        little = done or level - slope[node] <= tol
+        if little and not self.proposed.all():
+            # Toward it the slope itself is minus infinity.
+            node = int(np.where(self.proposed, -1.0, self.masses).argmax())
+        return node, level - float(slope[node])
+
+
+def opened(engine, found):
+    """What a run begins with: the heaviest node of what an engine found, alone.
+
+    `found` is the state and the `Info` of the first mixture. They stay as they are
+    where there is one component, or where weights are not those of a mixture.
+    """
+    whole, told = found
+    if not engine.by_nodes or told.improper or whole.mixture.n_components == 1:
+        return found
+    state = NodeState.of(whole, told)
+    move = Move("first", "first", 1.0)
+    info = _told(state, move, told.seconds, UNKNOWN, UNKNOWN)
+    return state, replace(info, cut_short=told.cut_short)
+
+
+def advanced(engine, target, state):
+    """One iteration more: over nodes while there are some, then one of the engine."""
+    if not isinstance(state, NodeState):
+        return engine.step(target, state)
+    began, tol = perf_counter(), engine.settings.tol
+    (node, gap), objective = state.next_node(tol), state.objective
+    weights, move = engine.combination.moved(
+        objective,
+        state.weights,
+        node,
+        state.step_memory,
+        state.iteration,
+        lambda moved: objective.best((moved > 0) | (np.arange(len(moved)) == node)),
+    )
+    gain = -objective.difference(weights, state.weights)[0]
+    state = _after(state, weights, node, move)
+    gap, gain = Estimate(gap, 0.0), Estimate(gain, 0.0)
+    if state.next_node(tol) is None:
+        return _whole(engine, target, state, move, began, gain, gap)
+    return state, _told(state, move, perf_counter() - began, gain, gap)
+
+
+def _after(state, weights, node, move):
+    t, proposed = state.iteration + 1, state.proposed.copy()
+    proposed[node] = True
+    best, best_iteration = state.best_weights, state.best_iteration
+    # What rounding says is level counts as better.
+    before, now = map(state.objective.value, (best, weights))
+    if now <= before + _SAME:
+        best, best_iteration = weights, t
+    return replace(
+        state,
+        iteration=t,
+        weights=weights,
+        proposed=proposed,
+        best_weights=best,
+        best_iteration=best_iteration,
+        step_memory=move.step_memory,
+    )
+
+
+def _told(state, move, seconds, gain, gap):
+    """The `Info` of an iteration over nodes, in closed form."""
+    told, lacking = state.told, state.lacking
+    components = state.whole.mixture.components
+    entropy = components[int(state.weights.argmax())].entropy()
+    elbo = told.elbo._replace(value=told.elbo.value - lacking)
+    return Info(
+        iteration=state.iteration,
+        move=move,
+        n_components=int(np.count_nonzero(state.weights)),
+        elbo=elbo,
+        gain=gain,
+        gap=gap,
+        entropy=entropy,
+        remaining=state.remaining,
+        within_tol=False,
+        seconds=seconds,
+        at_node=True,
+        n_nodes=len(components),
+    )
+
+
+def _whole(engine, target, state, move, began, gain, gap):
+    """The state and the `Info` with which the engine goes on: no node is left."""
+    whole, told = state.whole, state.told
+    elbo = told.elbo._replace(value=told.elbo.value - state.lacking)
+    if np.abs(state.weights - state.masses).max() > _SAME:
+        whole, told = engine.reweighted(target, whole, told, state.weights, began)
+        lost = f" Weights that are not by evidence lose {state.lacking:.2g} nats."
+        little_remains = told.little_remains and told.little_remains + lost
+        told = replace(told, little_remains=little_remains)
+    n_before, best = state.iteration - whole.iteration, whole.best
+    if state.best_iteration < state.iteration:
+        best = state.best
+    whole = replace(
+        whole,
+        step_memory=state.step_memory,
+        n_before=n_before,
+        best=best,
+        best_iteration=state.best_iteration,
+    )
+    return whole, replace(
+        told,
+        iteration=state.iteration,
+        move=move,
+        elbo=elbo,
+        gain=gain,
+        gap=gap,
+        seconds=perf_counter() - began,
+        cut_short=False,
+        at_node=True,
+    )
+
+
+def _mixture(whole, weights):
+    mixture = whole.mixture
+    return mixture.with_weights(weights).keep(weights > 0)
+
+
+def _reweighed(fresh, weights):
+    """Draws of components that have a weight, which count by it."""
+    kept, before = weights > 0, fresh.mixture.weights
+    rows, place = kept[fresh.source], np.cumsum(kept) - 1
+    source, share = fresh.source[rows], weights / before
+    row_weights = fresh.row_weights[rows] * share[source]
+    return FreshDraws(
+        fresh.mixture.with_weights(weights).keep(kept),
+        fresh.theta[rows],
+        row_weights / row_weights.sum(),
+        place[source],
+        None if fresh.log_joint is None else fresh.log_joint[rows],
+        None if fresh.expected is None else fresh.expected[kept],
+    )

@@ -1,0 +1,92 @@
+"""The divergence where components do not overlap: a closed function of the weights."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+# Weight over which the slope toward a component of weight zero is taken.
+LEAST_STEP = 1e-2
+# Weights whose logarithm is taken, at least; and those that are divided by.
+_TINY, _LEAST = 1e-300, 1e-20
+
+
+@dataclass(frozen=True, eq=False)
+class NodeObjective:
+    """``sum_k a_k (ln a_k - ln Z_k)``, which is minus the ELBO, in nats.
+
+    Components that stand at different values of a discrete coordinate, such as nodes of
+    a scale, or around modes far apart, do not overlap. The divergence of their mixture
+    from the target is then known without draws: Z_k is the mass of the target that
+    component k stands for, `log_masses` (n_components,) their logarithms up to a common
+    constant. It is least, ``-ln sum_k Z_k``, at ``a_k = Z_k / sum Z``.
+
+    It answers what `WeightObjective` does. At weight zero the slope is minus infinity,
+    however little a component has: there it is the difference divided by a step of
+    `LEAST_STEP`, of which the part that depends on k is ``ln LEAST_STEP - ln Z_k``.
+    """
+
+    log_masses: np.ndarray
+
+    def value(self, weights):
+        """Minus the ELBO, in nats up to the constant of the masses."""
+        return float(weights @ (self._log(weights) - self.log_masses))
+
+    def slope(self, weights):
+        """Gradient, shape (n_components,); at weight zero the divided difference."""
+        inside = 1.0 + self._log(weights)
+        return np.where(weights > 0, inside, np.log(LEAST_STEP)) - self.log_masses
+
+    def value_and_slope(self, weights):
+        """`value` and `slope`."""
+        return self.value(weights), self.slope(weights)
+
+    def hessian(self, weights, columns=None):
+        """Second derivatives, ``1 / a_k`` on the diagonal, of all or some columns."""
+        some = weights if columns is None else weights[columns]
+        return np.diag(1.0 / np.maximum(some, _LEAST))
+
+    def along(self, weights, end):
+        """Derivative at ``(1 - t) weights + t end`` as a function of t alone."""
+        d = end - weights
+        constant = -float(d @ self.log_masses)
+        return lambda t: float(d @ self._log((1.0 - t) * weights + t * end)) + constant
+
+    def difference(self, weights, other):
+        """The change of `value` from `other` to `weights`, and its error, which is
+        zero."""
+        return self.value(weights) - self.value(other), 0.0
+
+    def divergence(self, i, weights):
+        """KL of component i from the mixture, ``-ln a_i``; 46 nats at weight zero."""
+        return -float(np.log(np.clip(weights[i], _LEAST, 1.0)))
+
+    def squared_distance(self, i, weights):
+        """Squared distance of component i from the mixture in the space of weights."""
+        away = -np.asarray(weights, dtype=float)
+        away[i] += 1.0
+        return float(away @ away)
+
+    def best(self, kept):
+        """The weights of the components that a mask keeps at which it is least."""
+        masses = np.where(kept, self._masses, 0.0)
+        return masses / masses.sum()
+
+    # --- rules that take the objective on some draws take all of it
+
+    @property
+    def ratio(self):
+        """One row: there are no draws."""
+        return np.ones((1, len(self.log_masses)))
+
+    def at(self, draws):
+        """The objective itself, whatever draws are asked for."""
+        return self
+
+    @cached_property
+    def _masses(self):
+        return np.exp(self.log_masses - self.log_masses.max())
+
+    @staticmethod
+    def _log(weights):
+        return np.log(np.maximum(weights, _TINY))

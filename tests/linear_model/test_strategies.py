@@ -1,0 +1,213 @@
+"""Step sizes and corrective variants act in every fit whose scale is learned."""
+
+import numpy as np
+import pytest
+from joblib import parallel_config
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler, scale
+
+from skboost import (
+    BoostedBayesianLinearRegression,
+    BoostedBayesianLogisticRegression,
+    BoostedBayesianPoissonRegression,
+)
+
+STRATEGIES = [
+    ("predefined", "none"),
+    ("line-search", "none"),
+    ("adaptive", "none"),
+    ("line-search", "away"),
+    ("line-search", "pairwise"),
+    ("line-search", "fully-corrective"),
+]
+
+
+def rows_of(load, n, seed=0, classes=None):
+    X, y = load(return_X_y=True)
+    if classes is not None:
+        X, y = X[y < classes], y[y < classes]
+    some = np.random.default_rng(seed).permutation(len(y))[:n]
+    return scale(X)[some], y[some]
+
+
+def counts():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 4))
+    return X, rng.poisson(np.exp(0.5 + X @ [0.5, -0.3, 0.0, 0.1]))
+
+
+CASES = {
+    "breast cancer": (
+        BoostedBayesianLogisticRegression,
+        lambda: rows_of(load_breast_cancer, 60),
+    ),
+    "wine": (BoostedBayesianLogisticRegression, lambda: rows_of(load_wine, 30)),
+    "iris": (BoostedBayesianLogisticRegression, lambda: rows_of(load_iris, 30)),
+    "wine of two classes": (
+        BoostedBayesianLogisticRegression,
+        lambda: rows_of(load_wine, 40, classes=2),
+    ),
+    "diabetes": (BoostedBayesianLinearRegression, lambda: rows_of(load_diabetes, 60)),
+    "counts": (BoostedBayesianPoissonRegression, counts),
+}
+# Orbits are no part of boosting, and take most of the seconds.
+PLAIN = {"orbit": None, "random_state": 0}
+
+
+def fitted(name, step_size, corrective, **more):
+    kind, rows = CASES[name]
+    X, y = rows()
+    settings = PLAIN | {"step_size": step_size, "corrective": corrective} | more
+    return kind(**settings).fit(X, y), X
+
+
+def predictions(model, X):
+    proba = getattr(model, "predict_proba", None)
+    return proba(X) if proba else model.predict(X)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_predictions_depend_on_the_strategy(name):
+    found = {}
+    for strategy in STRATEGIES:
+        model, X = fitted(name, *strategy)
+        assert model.n_iter_ >= 2
+        found[strategy] = predictions(model, X)
+    distinct = []
+    for one in found.values():
+        if not any(np.allclose(one, other, rtol=0, atol=1e-9) for other in distinct):
+            distinct.append(one)
+    assert len(distinct) >= 3
+
+
+@pytest.mark.parametrize("name", ["breast cancer", "diabetes", "counts"])
+class TestPublishedRecursions:
+    """The weights that the steps of `history_` lead to, nodes by their masses."""
+
+    @staticmethod
+    def replayed(name, model, rule):
+        """Weights of all nodes after every iteration, by the nodes' masses alone."""
+        whole = fitted(name, "line-search", "fully-corrective")[0].posterior_
+        masses = whole.weights
+        weights = np.zeros(len(masses))
+        weights[masses.argmax()] = 1.0
+        every = [weights]
+        for t in range(1, model.n_iter_):
+            log = np.log(np.where(weights > 0, weights, 1.0))
+            slope = np.where(weights > 0, 1.0 + log, np.log(0.01)) - np.log(masses)
+            node, seen = slope.argmin(), np.any(every, axis=0)
+            lacking = np.sum(weights * (log - np.log(masses)))
+            gap = weights @ slope - slope[node]
+            if min(lacking, gap) <= 0.01 and not seen.all():
+                node = np.where(seen, -1.0, masses).argmax()
+            gamma = rule(t, model.history_[t])
+            weights = (1.0 - gamma) * weights
+            weights[node] += gamma
+            every.append(weights)
+        return every
+
+    def compared(self, name, model, rule):
+        every = self.replayed(name, model, rule)
+        elbos = [h["elbo"] for h in model.history_]
+        # Steps that may lose keep the best mixture that they met.
+        kept = every[int(np.argmax(elbos))]
+        kept = kept[kept > 0]
+        assert len(kept) > 1
+        assert_allclose(np.sort(model.posterior_.weights), np.sort(kept), atol=1e-8)
+
+    def test_predefined(self, name):
+        model, _ = fitted(name, "predefined", "none")
+        gammas = [h["gamma"] for h in model.history_]
+        assert_allclose(gammas[1:], [2.0 / (t + 2.0) for t in range(1, len(gammas))])
+        self.compared(name, model, lambda t, _: 2.0 / (t + 2.0))
+
+    def test_adaptive(self, name):
+        model, _ = fitted(name, "adaptive", "none")
+        assert {h["branch"] for h in model.history_[1:]} & {"adaptive"}
+        self.compared(name, model, lambda _, told: told["gamma"])
+
+    def test_line_search(self, name):
+        """gamma = Z / (Z + exp ELBO), and all gains are those of the masses."""
+        model, _ = fitted(name, "line-search", "none")
+        masses = np.sort(model.posterior_.weights)[::-1]
+        total = np.cumsum(masses)
+        gammas = [h["gamma"] for h in model.history_]
+        assert_allclose(gammas, masses / total, atol=1e-8)
+        gains = [h["gain"] for h in model.history_[1:]]
+        assert_allclose(gains, np.log(total[1:] / total[:-1]), atol=1e-8)
+        elbos = [h["elbo"] for h in model.history_]
+        assert_allclose(np.diff(elbos), gains, atol=1e-8)
+
+
+def test_a_search_over_strategies_has_several_scores():
+    X, y = rows_of(load_breast_cancer, 90)
+    model = BoostedBayesianLogisticRegression(**PLAIN)
+    name = "boostedbayesianlogisticregression__"
+    grid = {
+        f"{name}step_size": ["predefined", "line-search", "adaptive"],
+        f"{name}corrective": ["none", "pairwise"],
+    }
+    pipe = make_pipeline(StandardScaler(), model)
+    search = GridSearchCV(pipe, grid, scoring="neg_log_loss", cv=3, n_jobs=2)
+    with parallel_config("threading"):
+        scores = search.fit(X, y).cv_results_["mean_test_score"]
+    assert len(np.unique(scores.round(12))) >= 3
+
+
+class TestLimits:
+    @pytest.fixture(scope="class")
+    def whole(self):
+        return fitted("breast cancer", "line-search", "fully-corrective")[0]
+
+    def test_one_iteration_is_one_gaussian_at_the_heaviest_node(self, whole):
+        model, _ = fitted("breast cancer", "line-search", "none", max_iter=1)
+        heaviest = int(whole.posterior_.weights.argmax())
+        assert model.n_iter_ == model.posterior_.n_components == 1
+        mean = whole.posterior_.mixture.component_means()[heaviest]
+        assert_allclose(model.posterior_.mean(), mean)
+
+    def test_nodes_so_far_are_the_mixture(self, whole):
+        strategy = "line-search", "fully-corrective"
+        model, X = fitted("breast cancer", *strategy, max_iter=3)
+        assert model.posterior_.n_components == model.n_iter_ == 3
+        kept = np.sort(whole.posterior_.weights)[-3:]
+        assert_allclose(np.sort(model.posterior_.weights), kept / kept.sum())
+        assert "one for each node, and 3 of them have a weight" in model.message_
+        assert np.isfinite(model.elbo_) and model.elbo_ < 0.0
+        stages = [*whole.staged_predict_proba(X)]
+        assert len(stages) == whole.n_iter_
+        assert_allclose(stages[2], model.predict_proba(X))
+
+    @pytest.mark.parametrize("corrective", ["none", "pairwise"])
+    @pytest.mark.parametrize("step_size", ["predefined", "adaptive"])
+    def test_a_run_that_goes_on_is_one_long_run(self, step_size, corrective):
+        strategy = "breast cancer", step_size, corrective
+        once, X = fitted(*strategy, max_iter=9)
+        twice, _ = fitted(*strategy, max_iter=4, warm_start=True)
+        _, y = CASES["breast cancer"][1]()
+        twice.set_params(max_iter=9).fit(X, y)
+        assert once.n_iter_ == twice.n_iter_ == 9
+        assert np.array_equal(once.posterior_.weights, twice.posterior_.weights)
+        for name in ("gamma", "gain", "gap", "elbo", "remaining_kl"):
+            long, resumed = ([h[name] for h in m.history_] for m in (once, twice))
+            assert np.array_equal(long, resumed, equal_nan=True)
+
+    def test_a_number_of_tol_goes_on_after_the_nodes(self, whole):
+        model, _ = fitted(
+            "counts", "line-search", "fully-corrective", tol=1e-4, max_iter="auto"
+        )
+        nodes = fitted("counts", "line-search", "fully-corrective")[0].n_iter_
+        assert nodes < model.n_iter_ <= nodes + 9
+        iterations = [h["iteration"] for h in model.history_]
+        assert iterations == list(range(1, model.n_iter_ + 1))
+
+    def test_a_strategy_that_cannot_act_is_no_error(self):
+        model, _ = fitted("breast cancer", "line-search", "away", max_iter=1)
+        assert model.n_iter_ == 1
+
+    def test_clones_keep_auto(self, whole):
+        assert clone(whole).get_params()["max_iter"] == "auto"
