@@ -27,6 +27,7 @@ from skboost.fitting._estimator import (
     callback_data,
 )
 from skboost.fitting._fit import Fit, FromFit
+from skboost.fitting._judgement import DensityError
 from skboost.fitting._messages import (
     in_cross_validation,
     warn_unfinished,

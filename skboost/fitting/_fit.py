@@ -127,9 +127,13 @@ class Fit:
         self._budget.pause()
         return self
 
+    def know_error(self, error):
+        """Count a `DensityError` in all that is said of the fit."""
+        self._judged_by(self._judgement._replace(own=error))
+
     def _judged_by(self, judgement):
         self._judgement, self.misses_modes = judgement, bool(judgement.missed)
-        self.remaining_before_orbits = judgement.remaining.value
+        self.remaining_before_orbits = judgement.with_tails(judgement.remaining).value
         self.ended_well = self.run.converged and not judgement.may_miss
 
     @property
@@ -208,6 +212,7 @@ class Fit:
     def report(self):
         """The `Report`, after which the target is let go."""
         done, judgement = self.corrected, self._judgement
+        own = judgement.own
         # While there is what they are made of.
         self.stages, self.posterior  # noqa: B018
         mixture = done.mixture.base
@@ -216,6 +221,7 @@ class Fit:
                 judgement = by_held_draws(self.run)
             elif not mixture.equals(judgement.fresh.mixture):
                 judgement = judged(self._problem, self.run, mixture)
+            judgement = judgement._replace(own=own)
             if unchanged:
                 judgement = with_evidence(self._problem, self.run, judgement)
             parts = self._problem, self.run, done, judgement

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skboost._budget import BudgetSpent
+from skboost._math import N_ERRORS
 from skboost._random import EVIDENCE, INTERVAL, REPORT, generator
 from skboost.approximation import (
     Estimate,
@@ -37,13 +38,22 @@ class FoundMode(NamedTuple):
     in_mixture: bool
 
 
+class DensityError(NamedTuple):
+    """Nats that a density which is itself approximate adds to what remains: an estimate
+    and its error, infinite where nothing says how many; k-hat of what says so."""
+
+    value: float
+    se: float
+    khat: float
+
+
 class Judgement(NamedTuple):
     """Estimates of a mixture before orbits.
 
     `modes` are those that are known of the target, `missed` those that the mixture
     lacks; `evidence` is None where no draws of the tails were made. Held draws are
     those by which the run judged its best iterate: then nothing was evaluated, and no
-    probe has looked for modes.
+    probe has looked for modes. `own` is a `DensityError`, None of exact densities.
     """
 
     fresh: FreshDraws
@@ -52,6 +62,7 @@ class Judgement(NamedTuple):
     missed: tuple = ()
     from_held_draws: bool = False
     evidence: LogEvidence | None = None
+    own: DensityError | None = None
 
     @property
     def elbo(self):
@@ -67,7 +78,15 @@ class Judgement(NamedTuple):
         return LogEvidence(elbo.value + remaining.value, se, remaining.khat, 1.0)
 
     def with_tails(self, remaining):
-        """What remains, with the mass that draws of the mixture never see."""
+        """What remains, with the mass that draws of the mixture never see, and with the
+        error of the density.
+        """
+        if self.own is not None:
+            value, se, khat = self.own
+            # An estimate that nothing bounds is left to the interval.
+            se = np.hypot(remaining.se, se if np.isfinite(se) else 0.0)
+            khat, value = max(remaining.khat, khat), remaining.value + value
+            remaining = remaining._replace(value=value, se=float(se), khat=khat)
         if self.evidence is None:
             return remaining
         unseen = self.evidence.beyond(self.elbo.value + self.remaining.value)
@@ -82,9 +101,16 @@ class Judgement(NamedTuple):
 
     @property
     def may_miss(self):
-        """Whether probes found a mode that the mixture lacks, or hardly found some."""
+        """Whether probes found a mode that the mixture lacks, or hardly found some, or
+        an error of the density has no bound.
+        """
         rare = self.modes is not None and self.modes.n_rare > 0
-        return bool(self.missed) or rare
+        return bool(self.missed) or rare or not np.isfinite(self.own_upper)
+
+    @property
+    def own_upper(self):
+        """Nats at most of the error of the density."""
+        return 0.0 if self.own is None else self.own.value + N_ERRORS * self.own.se
 
     def modes_found(self, place):
         """A `FoundMode` for every mode that was weighed, the heaviest first."""
@@ -182,10 +208,20 @@ def with_evidence(problem, run, judgement):
 
 
 def interval_of(problem, run, corrected, judgement, n_evaluated):
-    """The `KLInterval` for the remaining KL.
+    """The `KLInterval` for the remaining KL, with that of an error of the density.
 
     It takes a share of what the fit has evaluated.
     """
+    own = judgement.own
+    if own is None:
+        return _interval_of(problem, run, corrected, judgement, n_evaluated)
+    alone = judgement._replace(own=None)
+    low, high = _interval_of(problem, run, corrected, alone, n_evaluated)
+    low += max(own.value - N_ERRORS * own.se, 0.0)
+    return KLInterval(low, high + judgement.own_upper)
+
+
+def _interval_of(problem, run, corrected, judgement, n_evaluated):
     engine, target, *_ = problem
     elbo, remaining = with_orbits(corrected, judgement)
     settings, mixture = engine.settings, corrected.mixture.base

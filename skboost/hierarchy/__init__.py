@@ -8,7 +8,7 @@ from skboost.hierarchy._integrated_quadrature import (
     IntegratedQuadratureMarginal,
 )
 from skboost.hierarchy._joint import with_coefficients
-from skboost.hierarchy._laplace import LaplaceMarginal
+from skboost.hierarchy._laplace import LaplaceMarginal, error_of_trend
 from skboost.hierarchy._marginal import UngroupedMarginal
 from skboost.hierarchy._nested_quadrature import NestedQuadratureMarginal
 from skboost.hierarchy._normal import NormalMarginal

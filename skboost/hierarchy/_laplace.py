@@ -308,6 +308,29 @@ class Trend:
         return self.mean + _FARTHEST * held @ self.slopes, slope
 
 
+def error_of_trend(theta, log_weights):
+    """What draws of a mixture, (n, dim), and weights of effects at each, (2, n), say of
+    a density that the mixture was fitted to, as nats and their standard error.
+
+    Logarithms of means of weights are what is missed, with noise. Where that varies
+    over the mixture by a quadratic, half its variance is what is lost by a posterior
+    without it; the noise makes some, too, which is taken off.
+    """
+    missed, n = np.logaddexp(*log_weights), len(theta)
+    dim = theta.shape[1]
+    # As many terms as noise leaves to be told apart: slopes, and products where few.
+    if Quadratic.n_terms(dim) <= n // 8:
+        fitted = Quadratic(theta, missed)(theta)
+        k = Quadratic.n_terms(dim) - 1
+    else:
+        terms = np.column_stack([np.ones(n), theta - theta.mean(axis=0)])
+        fitted, k = terms @ np.linalg.lstsq(terms, missed, rcond=None)[0], dim
+    noise = ((missed - fitted) ** 2).sum() / max(n - k - 1, 1)
+    explained = max(fitted.var() - k * noise / n, 0.0)
+    se = np.sqrt(explained * noise / n + 0.5 * k * (noise / n) ** 2)
+    return 0.5 * explained, se
+
+
 class _Mode(NamedTuple):
     """What Newton's steps find for one draw.
 

@@ -7,7 +7,13 @@ import numpy as np
 from skboost._random import EFFECTS, generator
 from skboost._row_blocks import Table
 from skboost.approximation import psis
-from skboost.hierarchy import HierarchicalTarget, marginal_of, with_coefficients
+from skboost.fitting import DensityError
+from skboost.hierarchy import (
+    HierarchicalTarget,
+    error_of_trend,
+    marginal_of,
+    with_coefficients,
+)
 from skboost.linear_model._group_columns import Columns
 from skboost.linear_model._group_levels import Levels, levels_of_groups
 from skboost.linear_model._group_responses import Unit
@@ -25,6 +31,9 @@ N_DRAWS, _MOST_NUMBERS = 1024, 1 << 23
 # Share of the draws that weigh as much as all do above which no tail is looked for: a
 # twentieth of a nat is between their densities, as where a run may end.
 _EQUAL = 0.9
+# Share of the draws that weigh as much as all do, and shape of the tail of weights,
+# beyond which weights do not say what an approximate density misses.
+_FEW_EFFECTIVE, _HEAVY = 0.3, 0.7
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -213,7 +222,8 @@ def _shared(further):
 class GroupPredictive:
     """Draws of coefficients, effects and noise in the plain model that predicts, and of
     scales and correlations (n_draws, n_levels); `khat` is that of their weights,
-    `efficiency` the share of the draws that weigh as much as all do.
+    `efficiency` the share of the draws that weigh as much as all do, `error` what the
+    density lacks of which coefficients and scales are.
 
     Rows are their numeric columns, their groups by factor, and offsets of counts.
     """
@@ -223,6 +233,7 @@ class GroupPredictive:
     scales: np.ndarray
     khat: float
     efficiency: float
+    error: DensityError | None = None
 
     def quantiles(self, rows, p):
         """What the response says of every row, (n, n_levels)."""
@@ -264,7 +275,8 @@ class GroupPredictive:
 
 
 def _draws(target, mixture, factors, n_draws, rng):
-    """Draws of coefficients and scales, of effects, k-hat and efficiency of weights.
+    """Draws of coefficients and scales, of effects, k-hat and efficiency of weights,
+    and the `DensityError` of what the mixture was fitted to.
 
     They come in pairs, with the effects on both sides of their mean. Where effects are
     integrated out by Laplace's method, draws are taken anew by weights that make them
@@ -278,7 +290,7 @@ def _draws(target, mixture, factors, n_draws, rng):
     theta = mixture.sample(n_pairs, rng)
     normals = tuple(rng.standard_normal((q, n_pairs, n)) for q, n in sizes)
     marginal, given = target.marginal, target.split(theta)
-    picked, khat, efficiency = slice(None), 0.0, 1.0
+    picked, khat, efficiency, error = slice(None), 0.0, 1.0, None
     if marginal.exact:
         effects = marginal.effects(normals, *given)
     else:
@@ -289,10 +301,17 @@ def _draws(target, mixture, factors, n_draws, rng):
         efficiency = weight.sum() ** 2 / (weight @ weight) / len(weight)
         # Weights that are nearly constant have any shape of tail.
         khat = 0.0 if efficiency > _EQUAL else khat
+        # Weights that are those of scales, too, are counted where draws of these are.
+        value, se = 0.0, 0.0
+        if not marginal.weighs_scales:
+            value, se = error_of_trend(theta, log_weights)
+        heavy = efficiency < _FEW_EFFECTIVE or khat > _HEAVY
+        error = DensityError(float(value), np.inf if heavy else float(se), khat)
         share = weight.cumsum()
         steps = (rng.random() + np.arange(2 * n_pairs)) / (2 * n_pairs)
         picked = np.searchsorted(share / share[-1], steps)
     # (2, q, n_pairs, n_groups) to (n_groups, q, n_draws).
     flat = [np.concatenate(one, axis=1).transpose(2, 0, 1) for one in effects]
     flat = [np.ascontiguousarray(one[..., picked]) for one in flat]
-    return np.tile(theta, (2, 1))[picked], flat, float(khat), float(efficiency)
+    weighted = float(khat), float(efficiency), error
+    return np.tile(theta, (2, 1))[picked], flat, *weighted

@@ -372,15 +372,28 @@ def _attributes(model, fit):
     n_draws = N_DRAWS // _FEWER if cut else N_DRAWS
     with fit.target.ledger.within(Budget()):
         draws = model.drawn(fit.target, fit.corrected.mixture, fit.seed, n_draws)
-    if draws.efficiency < _FEW_EFFECTIVE:
-        warn_where_called(
-            "The importance weights that correct group effects leave "
-            f"{100 * draws.efficiency:.0f} % of the draws effective "
-            f"(effects_efficiency_), with a Pareto shape of {draws.khat:.2f}: means of "
-            "effects and predictions are less exact than the number of draws says. "
-            "Groups with few rows cause it: join rare levels, or drop a factor. Fit "
-            "again with another random_state, and report no digits that change.",
-            UserWarning,
-        )
+    unbounded = False
+    if draws.error is not None:
+        fit.know_error(draws.error)
+        unbounded = not np.isfinite(draws.error.se)
+    if draws.efficiency < _FEW_EFFECTIVE or unbounded:
+        warn_where_called(_too_few_effective(draws, unbounded), UserWarning)
     attributes = model.attributes(fit.posterior, draws)
     return {"_model_": model, "_draws": draws} | attributes
+
+
+def _too_few_effective(draws, unbounded):
+    """What a user is told of weights that vary much."""
+    of_scales = (
+        "Scales and coefficients are those of an approximate density, of which nothing "
+        "says what it misses: remaining_kl_interval_ has no upper end. "
+    )
+    return (
+        "The importance weights that correct group effects leave "
+        f"{100 * draws.efficiency:.0f} % of the draws effective "
+        f"(effects_efficiency_), with a Pareto shape of {draws.khat:.2f}: means of "
+        "effects and predictions are less exact than the number of draws says. "
+        f"{of_scales if unbounded else ''}"
+        "Groups with few rows cause it: join rare levels, or drop a factor. Fit "
+        "again with another random_state, and report no digits that change."
+    )

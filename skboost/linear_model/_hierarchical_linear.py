@@ -141,7 +141,8 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
         0 where none are needed, or nearly all weigh the same.
     effects_efficiency_ : float
         Effective sample size of these weights as a share of the draws; below 0.5 a
-        warning says what to do. 1 where none are needed.
+        warning says what to do, and below 0.3 the fit has not converged: nothing says
+        what scales and coefficients lack. 1 where none are needed.
     elbo_, elbo_se_, elbo_path_, gain_path_, duality_gap_, duality_gap_se_, \
     duality_gap_path_, remaining_kl_, remaining_kl_se_, remaining_kl_interval_, \
     pareto_k_, calibration_, orbiting_, n_iter_, converged_, message_, history_

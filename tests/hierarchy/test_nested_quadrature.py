@@ -7,6 +7,7 @@ import pytest
 from scipy.special import logsumexp
 from scipy.stats import norm
 
+from skboost import BoostedHierarchicalLogisticRegression
 from skboost.hierarchy import (
     Factor,
     GroupedRows,
@@ -14,6 +15,7 @@ from skboost.hierarchy import (
     IntegratedQuadratureMarginal,
     LaplaceMarginal,
     NestedQuadratureMarginal,
+    error_of_trend,
     marginal_of,
 )
 from skboost.targets import Logistic, NegativeBinomial, Poisson, StudentTNoise
@@ -183,3 +185,68 @@ def test_which_way_nested_factors_take():
     assert type(marginal_of(crossed, Logistic(), SCALE)) is LaplaceMarginal
     alone = replace(rows, factors=factors[1:])
     assert type(marginal_of(alone, Logistic(), SCALE)) is IntegratedQuadratureMarginal
+
+
+def test_what_an_approximate_density_misses_is_half_its_variance():
+    """By weights of draws of effects, against quadrature."""
+    X, y, fine, coarse = three_level_rows(30, 8)
+    one = np.ones((len(y), 1))
+    factors = Factor(coarse, 8, one), Factor(fine, 30, one)
+    rows = GroupedRows(X, y.astype(float), one[:, 0], factors)
+    rng, n = np.random.default_rng(3), 150
+    levels = np.log([1.0, 2.0]) + 0.35 * rng.normal(size=(n, 2))
+    none, further = np.empty((n, 0)), np.full(2, 2.0)
+    exact = IntegratedNestedMarginal(rows, Logistic(), further)
+    assert exact.learn_missed(levels[:40])
+    laplace = LaplaceMarginal(rows, Logistic(), further)
+    missed = exact.value(none, levels) - laplace.value(none, levels)
+    normals = *standard_normals(rows, n), rng.normal(size=(2, n, 1))
+    weights = laplace.weighted_effects(normals, none, levels, few=1.0)[1]
+    value, se = error_of_trend(levels, weights)
+    assert value == pytest.approx(0.5 * missed.var(), abs=4.0 * se)
+    assert 0.0 < se < value / 3.0
+
+
+@pytest.mark.slow
+def test_a_density_whose_error_has_no_bound_has_not_converged(monkeypatch):
+    """Three levels of binary rows by Laplace's method: its own figures said .003."""
+    monkeypatch.setattr("skboost.hierarchy._target.nested_order", lambda factors: None)
+    X, y, fine, coarse = three_level_rows(800, 150)
+    model = BoostedHierarchicalLogisticRegression(groups=[2, 3], random_state=0)
+    with pytest.warns(UserWarning, match="Scales and coefficients are those of an app"):
+        model.fit(np.column_stack([X, fine, coarse]), y)
+    assert model.remaining_kl_interval_[1] == np.inf
+    assert model.remaining_kl_ > 0.1
+    assert not model.converged_
+    assert "Converged" not in model.message_
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("nested", [False, True])
+def test_three_levels_of_binary_rows_are_right(nested):
+    """Means are those of draws that are weighed by the integral on many nodes."""
+    X, y, fine, coarse = three_level_rows()
+    names = {"nested": [(3, 2)]} if nested else {"groups": [2, 3]}
+    model = BoostedHierarchicalLogisticRegression(**names, random_state=0)
+    model.fit(np.column_stack([X, fine, coarse]), y)
+    assert model.converged_
+    assert model.effects_efficiency_ > 0.9
+    assert model.remaining_kl_interval_[1] < 0.02
+    coef, intercept, scales, _ = model.sample_posterior(400, random_state=0)
+    beta = np.column_stack([coef, intercept])
+    names = list(scales)
+    levels = np.log(np.column_stack([scales[name] for name in names]))
+    one = np.ones((len(y), 1))
+    factors = {"x2": Factor(fine, 200, one), "x3": Factor(coarse, 40, one)}
+    factors["x3:x2"] = factors["x2"]
+    factors = tuple(factors[name[3:-1]] for name in names)
+    rows = GroupedRows(np.hstack([X, one]), y.astype(float), one[:, 0], factors)
+    values = [
+        NestedQuadratureMarginal(rows, Logistic(), n).value(beta, levels)
+        for n in (5, 9)
+    ]
+    weight = np.exp(values[1] - values[0] - (values[1] - values[0]).max())
+    weight /= weight.sum()
+    table = np.column_stack([beta, levels])
+    moved = (weight @ table - table.mean(axis=0)) / table.std(axis=0)
+    assert np.abs(moved).max() < 0.1
