@@ -24,7 +24,7 @@ from skboost.approximation import (
     remaining_kl,
 )
 from skboost.boosting._engine import Boosting
-from skboost.boosting._state import UNKNOWN, Info, Move, State, recomputed
+from skboost.boosting._state import UNKNOWN, Awaited, Info, Move, State, recomputed
 from skboost.families import Component, FullGaussian
 from skboost.modes import Modes
 from skboost.proposals import EvidenceProposer
@@ -139,9 +139,14 @@ class HeldScales:
         complete = ""
         if self.settings.allowed_kl:
             complete = self.proposer.complete_with(nodes, mixture)
-        state, info = self._begun(target, iterate, began)
+        # Whoever only predicts asks for no draws.
+        images = self.settings.allowed_kl and self.settings.max_order > 1
+        sure = bool(images) and self.proposer.leaves_little(target, mixture)
+        state, info = self._begun(target, iterate, began, later=sure)
         cut = target.ledger.budget.has_cut
-        return state, replace(info, little_remains=complete, cut_short=cut)
+        return state, replace(
+            info, little_remains=complete, cut_short=cut, surely_little=sure
+        )
 
     def reweighted(self, target, state, told, weights, began):
         """The first iteration with other weights; `told` is that with the first."""
@@ -155,11 +160,12 @@ class HeldScales:
         state, info = self._begun(target, Blocks(tuple(blocks)), began, 1)
         return state, replace(info, little_remains=told.little_remains)
 
-    def _begun(self, target, iterate, began, *key):
+    def _begun(self, target, iterate, began, *key, later=False):
         """The first iteration, by few draws that nothing was fitted to."""
         most = max(_N_FIRST // 8, min(_N_FIRST, _N_ENTRIES // target.dim))
         n = min(self.settings.n_fresh, most)
-        state, mixture = self._state(target, iterate, 0, n, *key), iterate.mixture
+        state = self._state(target, iterate, 0, n, *key, later=later)
+        mixture = iterate.mixture
         heaviest = mixture.components[int(mixture.weights.argmax())]
         move = Move("first", "first", 1.0)
         return state, self._info(state, move, heaviest, began, UNKNOWN, UNKNOWN)
@@ -220,10 +226,26 @@ class HeldScales:
         ]
         return max(range(len(blocks)), key=order.__getitem__)
 
-    def _state(self, target, iterate, t, n, *key):
-        rng = generator(self.settings.seed, FRESH, t, *key)
-        parts = target, iterate.mixture, n, rng
-        fresh = FreshDraws.of(*parts, exact=False, strict=True, at_once=True)
+    def _state(self, target, iterate, t, n, *key, later=False):
+        mixture = iterate.mixture
+
+        def draw():
+            rng = generator(self.settings.seed, FRESH, t, *key)
+            parts = target, mixture, n, rng
+            return FreshDraws.of(*parts, exact=False, strict=True, at_once=True)
+
+        def left():
+            return self.remaining(target, iterate, fresh)
+
+        if later:
+            # By one value it is known later whether the rows are those of now.
+            theta = mixture.mean()[None]
+            probe = theta, target.log_density(theta, strict=True)
+            fresh = Awaited(draw, mixture=mixture, probe=probe)
+            remaining = Awaited(left)
+        else:
+            fresh = draw()
+            remaining = left()
         return State(
             iteration=t + 1,
             iterate=iterate,
@@ -231,7 +253,7 @@ class HeldScales:
             step_memory=None,
             best=fresh,
             best_iteration=t + 1,
-            remaining=self.remaining(target, iterate, fresh),
+            remaining=remaining,
         )
 
     @staticmethod

@@ -18,7 +18,7 @@ from time import perf_counter
 import numpy as np
 
 from skboost.approximation import Estimate, FreshDraws
-from skboost.boosting._state import UNKNOWN, Info, Move, State
+from skboost.boosting._state import UNKNOWN, Awaited, Info, Move, State
 from skboost.frank_wolfe import NodeObjective
 
 # Weights so near to those by the masses are these, up to rounding of line searches.
@@ -94,7 +94,11 @@ class NodeState:
     @cached_property
     def fresh(self):
         """Draws of the current mixture, among those of all nodes."""
-        return _reweighed(self.whole.fresh, self.weights)
+        whole = self.whole.fresh
+        if not isinstance(whole, Awaited):
+            return _reweighed(whole, self.weights)
+        known = {"mixture": self.mixture, "probe": whole.probe}
+        return Awaited(lambda: _reweighed(whole.result, self.weights), **known)
 
     @cached_property
     def best(self):
@@ -179,16 +183,15 @@ def _told(state, move, seconds, gain, gap):
     told, lacking = state.told, state.lacking
     components = state.whole.mixture.components
     entropy = components[int(state.weights.argmax())].entropy()
-    elbo = told.elbo._replace(value=told.elbo.value - lacking)
     return Info(
         iteration=state.iteration,
         move=move,
         n_components=int(np.count_nonzero(state.weights)),
-        elbo=elbo,
+        elbo=_lower(told.elbo, lacking),
         gain=gain,
         gap=gap,
         entropy=entropy,
-        remaining=state.remaining,
+        remaining=Awaited(lambda: state.remaining),
         within_tol=False,
         seconds=seconds,
         at_node=True,
@@ -199,7 +202,7 @@ def _told(state, move, seconds, gain, gap):
 def _whole(engine, target, state, move, began, gain, gap):
     """The state and the `Info` with which the engine goes on: no node is left."""
     whole, told = state.whole, state.told
-    elbo = told.elbo._replace(value=told.elbo.value - state.lacking)
+    elbo = _lower(told.elbo, state.lacking)
     if np.abs(state.weights - state.masses).max() > _SAME:
         whole, told = engine.reweighted(target, whole, told, state.weights, began)
         lost = f" Weights that are not by evidence lose {state.lacking:.2g} nats."
@@ -226,6 +229,11 @@ def _whole(engine, target, state, move, began, gain, gap):
         cut_short=False,
         at_node=True,
     )
+
+
+def _lower(estimate, lacking):
+    """An estimate that may be awaited, less so many nats."""
+    return Awaited(lambda: estimate._replace(value=estimate.value - lacking))
 
 
 def _mixture(whole, weights):

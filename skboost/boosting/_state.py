@@ -1,6 +1,7 @@
 """What a run carries on, and what it reports of an iteration."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from skboost._budget import Budget, End
@@ -8,6 +9,36 @@ from skboost.approximation import Estimate, FreshDraws, RemainingKL, expectation
 from skboost.modes import Modes
 
 UNKNOWN = Estimate(float("nan"), float("nan"))
+
+
+class Awaited:
+    """A result that is computed where something of it is asked for; `known` is not.
+
+    What is drawn and decides nothing can wait: most fits are only predicted with.
+    Copies and pickles are of the result.
+    """
+
+    def __init__(self, compute, **known):
+        self._compute = compute
+        vars(self).update(known)
+
+    @cached_property
+    def result(self):
+        """What it stands for."""
+        # What it was made of, such as rows, is let go.
+        return vars(self).pop("_compute")()
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.result, name)
+
+    def __reduce__(self):
+        return _same, (self.result,)
+
+
+def _same(result):
+    return result
 
 
 @dataclass(frozen=True)
@@ -113,20 +144,23 @@ class Info:
     # found together; and how many they are, while iterations over them go on.
     at_node: bool = False
     n_nodes: int = 0
+    # Whether a closed form says that so little remains that no draws need be asked.
+    surely_little: bool = False
 
     @classmethod
     def of(cls, state, n_components, move, component, tol, seconds, gain, gap):
         """What is known of every iteration."""
+        awaited = isinstance(state.fresh, Awaited)
         return cls(
             iteration=state.n_before + state.iteration,
             move=move,
             n_components=n_components,
-            elbo=state.fresh.elbo(),
+            elbo=Awaited(lambda: state.fresh.elbo()) if awaited else state.fresh.elbo(),
             gain=gain,
             gap=gap,
             entropy=component.entropy(),
             remaining=state.remaining,
-            within_tol=state.remaining.spread < tol,
+            within_tol=not awaited and state.remaining.spread < tol,
             seconds=seconds,
         )
 
@@ -154,6 +188,9 @@ def recomputed(target, fresh):
     """Values that fresh draws hold, and what the target gives for them now."""
     # No limit stops so few evaluations.
     with target.ledger.within(Budget()):
+        if isinstance(fresh, Awaited):
+            theta, log_joint = fresh.probe
+            return log_joint, target.log_density(theta, strict=True)
         if fresh.log_joint is None:
             return fresh.expected, expectations(target, fresh.mixture.components)
         # A few draws tell one target from another.

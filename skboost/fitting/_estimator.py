@@ -83,6 +83,8 @@ class BoostedEstimator(FittingEstimator):
     elbo_ = FromFit("report.elbo")
     elbo_se_ = FromFit("report.elbo_se")
     converged_ = FromFit("converged")
+    history_ = FromFit("history")
+    elbo_path_ = FromFit("elbo_path")
     remaining_kl_ = FromFit("report.remaining_kl")
     remaining_kl_se_ = FromFit("report.remaining_kl_se")
     remaining_kl_interval_ = FromFit("report.remaining_kl_interval")
@@ -164,16 +166,15 @@ class BoostedEstimator(FittingEstimator):
 
 def common_attributes(fit):
     """Fitted attributes that every boosted estimator has at once."""
-    history = fit.history
+    # Without the records of iterations, which may ask for draws.
+    history = fit.run.history
     return {
         "_fit": fit,
-        "elbo_path_": np.array([record["elbo"] for record in history]),
-        "gain_path_": np.array([record["gain"] for record in history]),
-        "duality_gap_": history[-1]["gap"],
-        "duality_gap_se_": history[-1]["gap_se"],
-        "duality_gap_path_": np.array([record["gap"] for record in history]),
+        "gain_path_": np.array([info.gain.value for info in history]),
+        "duality_gap_": history[-1].gap.value,
+        "duality_gap_se_": history[-1].gap.se,
+        "duality_gap_path_": np.array([info.gap.value for info in history]),
         "n_iter_": fit.n_iter,
-        "history_": history,
     }
 
 

@@ -104,7 +104,6 @@ class Fit:
     def __init__(self, problem, run, options, budget=None):
         self.run, self.kind = run, problem.engine.kind
         self.seed = problem.engine.settings.seed
-        self.history = [history_record(info) for info in run.history]
         self.allowed_kl = problem.engine.settings.allowed_kl or 0.0
         self.tol = problem.engine.settings.tol
         self.warp = run.prepared
@@ -133,8 +132,24 @@ class Fit:
 
     def _judged_by(self, judgement):
         self._judgement, self.misses_modes = judgement, bool(judgement.missed)
-        self.remaining_before_orbits = judgement.with_tails(judgement.remaining).value
         self.ended_well = self.run.converged and not judgement.may_miss
+
+    @cached_property
+    def history(self):
+        """One record per iteration."""
+        with single_threaded():
+            return [history_record(info) for info in self.run.history]
+
+    @property
+    def elbo_path(self):
+        """The ELBO after every iteration, (n_iter,)."""
+        return np.array([record["elbo"] for record in self.history])
+
+    @cached_property
+    def remaining_before_orbits(self):
+        """What the mixture leaves, nats."""
+        judgement = self._judgement
+        return judgement.with_tails(judgement.remaining).value
 
     @property
     def converged(self):
@@ -181,7 +196,7 @@ class Fit:
     @property
     def n_iter(self):
         """Iterations done, the first component included."""
-        return len(self.history)
+        return len(self.history if self.run is None else self.run.history)
 
     @property
     def target(self):
@@ -214,7 +229,8 @@ class Fit:
         done, judgement = self.corrected, self._judgement
         own = judgement.own
         # While there is what they are made of.
-        self.stages, self.posterior  # noqa: B018
+        self.stages, self.posterior, self.history  # noqa: B018
+        self.remaining_before_orbits  # noqa: B018
         mixture = done.mixture.base
         with self._evaluating() as unchanged:
             if not unchanged:

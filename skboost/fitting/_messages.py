@@ -234,7 +234,10 @@ def warn_unfinished(fit, settable):
     if run.history[-1].improper or fit.misses_modes or cut_short:
         warn_where_called(_ended(fit.report.message), ConvergenceWarning)
         return
-    by_auto, before = run.end.by == "auto", fit.remaining_before_orbits
+    by_auto = run.end.by == "auto"
+    if by_auto and run.history[-1].surely_little:
+        return
+    before = fit.remaining_before_orbits
     # What ``tol="auto"`` allows is what was asked for.
     much = max(_MUCH, fit.allowed_kl) if by_auto else _MUCH
     if by_auto and before > _HOPELESS:

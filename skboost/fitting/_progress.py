@@ -14,12 +14,16 @@ _LOGGER = logging.getLogger("skboost")
 
 def log_iteration(run, target):
     """Records of the last iteration: one at INFO, and one of its details at DEBUG."""
+    # What a record says may have to be drawn.
+    if not _LOGGER.isEnabledFor(logging.INFO):
+        return
     info = run.history[-1]
     _LOGGER.info(
         "Iteration %d: ELBO %.6g (standard error %.1g), %.2g nats of KL left, "
         "%d component%s%s.",
         info.iteration,
-        *info.elbo,
+        info.elbo.value,
+        info.elbo.se,
         info.remaining.value,
         info.n_components,
         "s" if info.n_components > 1 else "",

@@ -155,6 +155,10 @@ class NormalNoiseProposer(EvidenceProposer):
     Several where the noise scale is so uncertain that one Gaussian would not do.
     """
 
+    def leaves_little(self, target, mixture):
+        """See `EvidenceProposer`: they have the posterior's moments."""
+        return True
+
     def at_scales(self, target, settings):
         """See `EvidenceProposer`."""
         target.ledger.spend()

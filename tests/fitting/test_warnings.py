@@ -19,7 +19,11 @@ from skboost.fitting import warn_unfinished, warn_where_called
 def fit(ended_by="max_iter", remaining=9.0, family=FullGaussian, n_iter=3, **more):
     """What a warning asks of a fit."""
     info = SimpleNamespace(cut_short=more.get("cut_short"), improper="")
-    last = SimpleNamespace(cut_short=False, improper=more.get("improper"))
+    last = SimpleNamespace(
+        cut_short=False,
+        improper=more.get("improper"),
+        surely_little=more.get("surely_little", False),
+    )
     component = SimpleNamespace(family=family())
     return SimpleNamespace(
         run=SimpleNamespace(
