@@ -281,7 +281,8 @@ class Fit:
                 warn_where_called(
                     "The rows that this model was fitted to were changed in place "
                     "before its report was computed: corrections and the interval for "
-                    "what remains are left out. Fit again, or ask for posterior_ "
+                    "what remains are left out, and estimates whose draws waited are "
+                    "of the rows as they are now. Fit again, or ask for posterior_ "
                     "before the rows are changed.",
                     UserWarning,
                 )
