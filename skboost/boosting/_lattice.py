@@ -56,6 +56,9 @@ class LatticeBoosting(SurrogateBoosting):
     def _lattice(self, target):
         """The lattice around the mode; None where there is none of use."""
         ledger, starts = target.ledger, self.proposer.starts
+        # A lattice takes many evaluations at once.
+        if ledger.budget.cuts():
+            return None
         with ledger.within(ledger.budget, raises=False):
             start = starts[int(target.log_density(starts).argmax())]
             near = laplace(target, start, True, target.unit)

@@ -154,7 +154,7 @@ class Fit:
     @property
     def converged(self):
         """Whether the run ended well, and no more remains than that word allows."""
-        return self.ended_well and self.report.remaining_kl <= self.most_kl
+        return self.ended_well and bool(self.report.remaining_kl <= self.most_kl)
 
     def leaves_more_than(self, nats):
         """Whether more may remain, by few draws where orbits follow.

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from skboost._parallel import row_blocks
-from skboost._random import EFFECTS, generator
+from skboost._random import EFFECTS, generator, quasi_normal
 from skboost.approximation import effective_sample_size
 from skboost.hierarchy._integrated_normal import roots_of_inverses
 from skboost.hierarchy._joint import SmoothCoefficients
@@ -146,7 +146,7 @@ class _Integrated:
         rng, n = generator(0, EFFECTS), len(levels)
         sizes = [(q, n, n_groups) for q, n_groups in self.sizes]
         sizes.append((len(self.scale), n, 1))
-        normals = tuple(map(rng.standard_normal, sizes))
+        normals = quasi_normal(sizes, rng)
         missed = self.weighted_effects(normals, None, levels, *further)[1][0]
         missed -= value + self._shared(*further)[0] + self.constant
         self.missed = np.logaddexp.reduce(missed) - np.log(n)
@@ -171,7 +171,7 @@ class _Integrated:
         of a root: by slopes at both ends of its axes, and by H on the average.
         """
         p = len(u)
-        half = generator(0, EFFECTS).standard_normal((_N_AVERAGED, p))
+        ((half,),) = quasi_normal([(1, _N_AVERAGED, p)], generator(0, EFFECTS))
         steps = _AWAY * np.vstack([np.eye(p), -np.eye(p)])
         steps = np.vstack([np.zeros(p), steps, half, -half])
         n = len(steps)

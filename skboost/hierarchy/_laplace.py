@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import csr_array, hstack
 
-from skboost._random import EFFECTS, generator
+from skboost._random import EFFECTS, generator, quasi_normal
 from skboost.approximation import effective_sample_size
 from skboost.hierarchy._conditional import Quadratic
 from skboost.hierarchy._crossed import CrossedEffects, Precision
@@ -68,7 +68,7 @@ class LaplaceMarginal(LikelihoodMarginal):
         """
         sizes = [(f.n_effects, len(levels), f.n_groups) for f in self.rows.factors]
         rng, none = generator(0, EFFECTS), np.empty((len(levels), 0))
-        normals = tuple(map(rng.standard_normal, sizes))
+        normals = quasi_normal(sizes, rng)
         # Half the variance of weights would be missed of their logarithms.
         drawn = self.weighted_effects(normals, none, levels, *further, few=1.0)
         missed = np.logaddexp(*drawn[1]) - np.log(2.0)

@@ -90,6 +90,8 @@ class HierarchicalTarget(Target):
         """
         if self.marginal.exact or self.n_columns:
             return True
+        if self.ledger.budget.cuts():
+            return not self.marginal.weighs_scales
         steps = np.diag(_STEP * unit)
         ends = [self.value_and_score(mode + sign * steps)[1] for sign in (1.0, -1.0)]
         bend = unit * (ends[1] - ends[0]) / (2.0 * _STEP)

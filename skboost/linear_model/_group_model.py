@@ -1,10 +1,11 @@
 """A hierarchical regression as one frozen object."""
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from skboost._random import EFFECTS, generator
+from skboost._random import EFFECTS, generator, quasi_normal
 from skboost._row_blocks import Table
 from skboost.approximation import psis
 from skboost.fitting import DensityError
@@ -55,13 +56,16 @@ class GroupModel:
     n_rows: float
     exposed: bool = False
 
-    def begun(self, rows):
-        """The log joint density of grouped rows, a target, and starts of its search."""
-        target = self.joint(rows)
-        start, reliable = self._start(target)
-        if not reliable:
-            target = self.joint(rows, integrated=False)
-            start, _ = self._start(target)
+    def begun(self, rows, budget):
+        """The log joint density of grouped rows, a target, and starts of its search,
+        which ends with the seconds of a budget.
+        """
+        for integrated in (True, False):
+            target = self.joint(rows, integrated)
+            with target.ledger.within(budget, raises=False):
+                start, reliable = self._start(target)
+            if reliable:
+                break
         return target, start
 
     def joint(self, rows, integrated=True):
@@ -288,9 +292,9 @@ def _draws(target, mixture, factors, n_draws, rng):
     width = 1 + sum(q * n for q, n in sizes)
     n_pairs = int(np.clip(_MOST_NUMBERS // (2 * width), 16, n_draws // 2))
     theta = mixture.sample(n_pairs, rng)
-    normals = tuple(rng.standard_normal((q, n_pairs, n)) for q, n in sizes)
+    normals = quasi_normal([(q, n_pairs, n) for q, n in sizes], rng)
     marginal, given = target.marginal, target.split(theta)
-    picked, khat, efficiency, error = slice(None), 0.0, 1.0, None
+    share, khat, efficiency, error = None, 0.0, 1.0, None
     if marginal.exact:
         effects = marginal.effects(normals, *given)
     else:
@@ -307,11 +311,35 @@ def _draws(target, mixture, factors, n_draws, rng):
             value, se = error_of_trend(theta, log_weights)
         heavy = efficiency < _FEW_EFFECTIVE or khat > _HEAVY
         error = DensityError(float(value), np.inf if heavy else float(se), khat)
-        share = weight.cumsum()
-        steps = (rng.random() + np.arange(2 * n_pairs)) / (2 * n_pairs)
-        picked = np.searchsorted(share / share[-1], steps)
+        share = weight / weight.sum()
     # (2, q, n_pairs, n_groups) to (n_groups, q, n_draws).
     flat = [np.concatenate(one, axis=1).transpose(2, 0, 1) for one in effects]
-    flat = [np.ascontiguousarray(one[..., picked]) for one in flat]
+    flat = _taken([np.tile(theta.T, 2), *flat], share, rng)
     weighted = float(khat), float(efficiency), error
-    return np.tile(theta, (2, 1))[picked], flat, *weighted
+    return flat[0].T, flat[1:], *weighted
+
+
+def _taken(draws, share, rng):
+    """Arrays of draws, along their last axes, taken anew by their shares if any.
+
+    What that adds of noise is taken off means, and covariances along the axis before
+    the last: these are those of the shares.
+    """
+    if share is None:
+        return list(map(np.ascontiguousarray, draws))
+    steps = (rng.random() + np.arange(len(share))) / len(share)
+    cumulated = share.cumsum()
+    picked = np.searchsorted(cumulated / cumulated[-1], steps)
+    found = []
+    for old in draws:
+        mean, new = (old @ share)[..., None], old[..., picked]
+        off, new = old - mean, new - new.mean(axis=-1, keepdims=True)
+        # Draws that do not vary have no root, and few that are left another one.
+        with suppress(np.linalg.LinAlgError):
+            has = np.linalg.cholesky(new @ new.swapaxes(-1, -2) / len(share))
+            wanted = np.linalg.cholesky((off * share) @ off.swapaxes(-1, -2))
+            ratio = np.diagonal(wanted, 0, -2, -1) / np.diagonal(has, 0, -2, -1)
+            if (np.abs(np.log2(ratio)) < 1.0).all():
+                new = wanted @ np.linalg.solve(has, new)
+        found.append(np.ascontiguousarray(mean + new))
+    return found

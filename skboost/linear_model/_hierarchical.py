@@ -156,7 +156,7 @@ class HierarchicalEstimator(FormulaEstimator, BoostedEstimator):
 
     def _learn(self, model, rows, given):
         """Boost the posterior of grouped rows, and draw the effects of groups."""
-        target, starts = model.begun(rows)
+        target, starts = model.begun(rows, Budget(self.max_time))
         # A surrogate has orbits of its own: the target would be evaluated at them.
         orbit = "auto" if target.marginal.cheap else None
         posterior, constraints = model.posterior_of(target)

@@ -6,6 +6,7 @@ from numbers import Integral
 import numpy as np
 from sklearn.base import clone
 
+from skboost._budget import Budget
 from skboost._renamed import MOVED, MOVED_PRIORS
 from skboost._sklearn import InstanceOf, StrOptions
 from skboost._solver import climb
@@ -172,7 +173,9 @@ def learned(estimator, model, rows, data, update=False):
     else:
         target, start = model.joint(rows), None
         if needs_start(target, estimator.objective, estimator.family):
-            start = model.start(target, rows)
+            # Seconds of the fit count from here, too.
+            with target.ledger.within(Budget(estimator.max_time), raises=False):
+                start = model.start(target, rows)
     return estimator._boost(
         target,
         data,
@@ -308,6 +311,7 @@ def highest_point(target, centre, unit, max_iter=500):
 
     Where a scale is to be learned, that of the smallest one that is tried.
     """
+    budget = target.ledger.budget
     if target.scale_prior is not None:
         smallest = target.scale_prior.factor.scale * np.exp(-4.0)
         target = target.at_common_scale(smallest)
@@ -316,5 +320,6 @@ def highest_point(target, centre, unit, max_iter=500):
         value, score = target.value_and_score((centre + unit * z)[None])
         return value[0], unit * score[0]
 
-    z, _ = climb(value_and_gradient, np.zeros(len(centre)), {"maxiter": max_iter})
+    options = {"maxiter": max_iter}
+    z, _ = climb(value_and_gradient, np.zeros(len(centre)), options, budget=budget)
     return centre + unit * z

@@ -104,8 +104,13 @@ class _Searches:
         """`_Found` at values of ln s; where nothing is near, each from the last."""
         found, height, last = np.full((2, len(log_s)), None), np.empty(len(log_s)), None
         for k, (value, starts) in enumerate(zip(log_s, near.starts, strict=True)):
-            mixture, evidence = self._mixture(value, starts or last or (None,), tol)
-            height[k] = np.nan_to_num(evidence, nan=-1e300)
+            if last and self.target.ledger.budget.cuts():
+                # Scales that limits leave no time for have no weight.
+                evidence = -np.inf
+            else:
+                parts = value, starts or last or (None,), tol
+                mixture, evidence = self._mixture(*parts)
+            height[k] = np.nan_to_num(evidence, nan=-1e300, neginf=-1e300)
             found[0, k], found[1, k] = mixture, mixture.components
             last = mixture.components
         if near.starts[0] is None:
