@@ -351,7 +351,7 @@ def _named(matrix, texts):
     """Columns of a model matrix by the names that users know."""
     names = _known("\n".join(map(str, matrix.columns)), texts).split("\n")
     values = np.asarray(matrix, dtype=float).T
-    return dict(zip(names, values, strict=True))
+    return dict(zip(names, values, strict=True)) if len(values) else {}
 
 
 def _known(text, texts):

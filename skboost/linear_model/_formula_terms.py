@@ -84,12 +84,16 @@ def parsed(formula):
 
 
 def summands_of(node):
-    """Signs and parts of a sum, also of sums that are added in parentheses."""
+    """Signs and parts of a sum, also of sums that are added in parentheses.
+
+    What is taken away in parentheses is taken from their own terms alone.
+    """
     if node.kind != "sum":
         return "+", (node,)
     signs, parts = "", ()
     for sign, part in zip(node.value, node.parts, strict=True):
-        inner = summands_of(part) if sign == "+" else (sign, (part,))
+        whole = sign == "-" or "-" in part.value
+        inner = (sign, (part,)) if whole else summands_of(part)
         signs, parts = signs + inner[0], parts + inner[1]
     return signs, parts
 

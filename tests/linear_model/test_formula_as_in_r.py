@@ -68,6 +68,7 @@ def same(one, other):
         ("(x + `w.a`)^2", lambda d: {
             "x": d["x"], "w.a": d["w.a"], "x:w.a": d["x"] * d["w.a"]
         }),
+        ("log + (x - log)", lambda d: {"log": d["log"], "x": d["x"]}),
         ("x * log - log", lambda d: {"x": d["x"], "x:log": d["x"] * d["log"]}),
         ("log(years) + log", lambda d: {
             "log(years)": np.log(d["years"]), "log": d["log"]
