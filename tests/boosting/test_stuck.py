@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 from skboost._solver import ascend, climb
 from skboost.approximation import Estimate, FreshDraws
-from skboost.boosting import Boosting
+from skboost.boosting._moves import Search, Split
 from skboost.fitting import Limits, Options, boost
 
 
@@ -109,7 +109,8 @@ class TestSplit:
     def test_it_gains_where_a_search_is_stuck_and_takes_its_place(self, engine):
         boosting = engine(self.SKEWED, dim=4, refine=True, n_draws=512, n_fresh=4096)
         state, _ = boosting.init()
-        trial = boosting.engine.split(boosting.target, state, boosting.settings)
+        parts = boosting.engine, boosting.target, state, boosting.settings
+        trial = Split.trial(*parts)
         gain = trial.gain
         assert trial.iterate.components.n_components == 2
         assert gain.value > 5 * gain.se
@@ -123,7 +124,8 @@ class TestSplit:
             much = replace(
                 after, remaining=after.remaining._replace(value=left, se=0.0)
             )
-            halves = boosting.split(much)
+            parts = boosting.target, much, boosting.settings
+            halves = boosting.engine.combination.split(*parts)
             assert halves.components.n_components == n_components
 
     def test_nothing_is_split_where_nothing_is_left(self, engine):
@@ -148,19 +150,18 @@ class TestSplit:
                           n_draws=512, n_fresh=1024)  # fmt: skip
         state, _ = boosting.init()
         tried = []
-        search, split = Boosting.search, Boosting.split
 
-        def noted(trial):
-            def tells(self, *arguments):
-                tried.append(trial)
-                return trial(self, *arguments)
+        def noted(move, trial):
+            def tells(*arguments):
+                tried.append(move)
+                return trial(*arguments)
 
-            return tells
+            return staticmethod(tells)
 
-        monkeypatch.setattr(Boosting, "search", noted(search))
-        monkeypatch.setattr(Boosting, "split", noted(split))
+        for move in (Search, Split):
+            monkeypatch.setattr(move, "trial", noted(move, move.trial))
         boosting.step(state)
-        assert state.split_first and tried[0] is search
+        assert state.split_first and tried[0] is Search
 
 
 class TestNoise:
