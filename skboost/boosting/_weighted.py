@@ -1,6 +1,6 @@
 """Boosting where evaluations come by thousands at once: weighted draws, and orbits."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from time import perf_counter
 
@@ -22,6 +22,11 @@ _ROUNDS, _COMPONENTS = 4, 4
 _N_DRAWS, _N_IMAGES = 256, 4_096
 # Share of what may remain at which orbits are no longer doubled.
 _SHARE = 0.5
+# Images by a surrogate, and components, at most: all draws so far are weighed by each
+# of its mixtures. The share of what may remain that it is to leave there.
+_DEAR_ORDER, _FEW, _DEAR_SHARE = 16, 2, 0.25
+# Pareto shape above which weights say too little.
+_UNRELIABLE = 0.7
 # Effective draws without which nothing is known of a density.
 _FEWEST = 50.0
 
@@ -45,19 +50,25 @@ class WeightedBoosting(SurrogateBoosting):
     An iteration draws more, all draws being kept, and fits as many components as gain
     something; it ends once `most_kl` nats are left. Weighted draws cover what is skewed
     at once, where searches would add Gaussians one by one, and orbits have the rest.
-    Where no draws of any weight are found, it is boosting on surrogates.
+    Where no draws of any weight are found, or the target is `dear`, it is boosting on
+    surrogates, for which this is done in place of searches.
     """
 
     most_kl: float = 0.0
+    dear: bool = False
 
     def init(self, target):
         """A few Gaussians around the mode."""
+        if self.dear:
+            state, info = super().init(target)
+            fresh = KnownDraws.of(state.fresh, state.remaining)
+            return replace(state, fresh=fresh), info
         began, ledger, starts = perf_counter(), target.ledger, self.proposer.starts
         with ledger.within(ledger.budget, raises=False):
             start = starts[int(target.log_density(starts).argmax())]
             near = laplace(target, start, True, target.unit)
             weighed = Weighed.begun(Mixture.single(near.component))
-            weighed = self._longer(target, weighed, _ROUNDS, 0)
+            weighed = self._longer(target, weighed, _COMPONENTS, 0)
             if not weighed.n_effective >= _FEWEST:
                 return super().init(target)
             fresh = self._judged(target, weighed, 0)
@@ -66,10 +77,10 @@ class WeightedBoosting(SurrogateBoosting):
         info = self._told(state, move, began, UNKNOWN)
         return state, replace(info, cut_short=ledger.budget.has_cut)
 
-    def _longer(self, target, weighed, n_rounds, t):
-        rng, most = generator(self.settings.seed, SEARCH, t), _COMPONENTS * (t + 1)
-        for k in range(n_rounds):
-            last = k + 1 == n_rounds or target.ledger.budget.cuts()
+    def _longer(self, target, weighed, most, t):
+        rng = generator(self.settings.seed, SEARCH, t)
+        for k in range(_ROUNDS):
+            last = k + 1 == _ROUNDS or target.ledger.budget.cuts()
             weighed = weighed.longer(target, rng, most if last else 1)
             if last:
                 break
@@ -87,12 +98,10 @@ class WeightedBoosting(SurrogateBoosting):
         orbits = orbits.with_more(target, n, rng)
         return OrbitDraws.of(orbits, target, weighed)
 
-    def step(self, target, state):
+    def _step(self, target, state):
         """More draws, and components where they gain."""
-        if not isinstance(state, WeightedState):
-            return super().step(target, state)
         began, t = perf_counter(), state.iteration
-        weighed = self._longer(target, state.weighed, _ROUNDS, t)
+        weighed = self._longer(target, state.weighed, _COMPONENTS * (t + 1), t)
         fresh = self._judged(target, weighed, t)
         before, now = state.fresh.elbo(), fresh.elbo()
         gain = Estimate(now.value - before.value, float(np.hypot(now.se, before.se)))
@@ -103,6 +112,26 @@ class WeightedBoosting(SurrogateBoosting):
             after = replace(state, iteration=t + 1, weighed=weighed)
             move, gain = Move("rejected", "weighted", 0.0), Estimate(0.0, 0.0)
         return after, self._told(after, move, began, gain)
+
+    def _boosted_on(self, surrogate, known, t):
+        """See `SurrogateBoosting`."""
+        weighed = self._longer(surrogate, Weighed.begun(known.modes), _FEW, t)
+        mixture = weighed.mixture.drop_zero_weights()
+        rng = generator(self.settings.seed, ORBIT, t)
+        orbits = Orbits.of(surrogate, mixture, _N_DRAWS, rng)
+        enough = _DEAR_SHARE * self.settings.tol
+        orbits = orbits.doubled_until(surrogate, enough, _DEAR_ORDER)
+        return OrbitMixture.of(orbits, surrogate)
+
+    def step(self, target, state):
+        """More draws, and components where they gain; of a dear target, a round."""
+        if isinstance(state, WeightedState):
+            return self._step(target, state)
+        before = state.best_iteration
+        state, info = super().step(target, state)
+        if state.best_iteration > before:
+            state = replace(state, fresh=KnownDraws.of(state.fresh, state.remaining))
+        return state, info
 
     def _told(self, state, move, began, gain):
         mixture, left = state.mixture.base, state.remaining
@@ -118,6 +147,20 @@ class WeightedBoosting(SurrogateBoosting):
             return replace(info, little_remains=little)
         stuck = move.kind == "rejected"
         return replace(info, tries_again=not stuck, inconclusive=stuck)
+
+
+@dataclass(frozen=True)
+class KnownDraws(FreshDraws):
+    """Draws beside those of wider copies, whose weights say what remains at most."""
+
+    known_to: float
+
+    @classmethod
+    def of(cls, fresh, remaining):
+        """Those draws; known to two errors where weights are reliable."""
+        reliable = remaining.khat <= _UNRELIABLE
+        known_to = N_ERRORS * remaining.se if reliable else np.inf
+        return cls(*(getattr(fresh, one.name) for one in fields(fresh)), known_to)
 
 
 @dataclass(frozen=True)

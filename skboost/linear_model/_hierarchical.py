@@ -344,8 +344,8 @@ def _engine(target, params, starts, seed, n_jobs):
     settings = make_settings(params, seed, n_jobs, target.dim)
     auto, d = params["tol"] == "auto", target.dim
     most_kl = settings.tol
-    weighted = target.marginal.cheap and d <= _MOST_WEIGHTED
-    if weighted and not target.on_lattice:
+    weighted = d <= _MOST_WEIGHTED
+    if weighted and target.marginal.cheap and not target.on_lattice:
         return WeightedBoosting(proposer, combination, settings, "auto", most_kl)
     if target.marginal.cheap and not target.on_lattice:
         settings = replace(settings, max_order=AUTO_ORDER)
@@ -363,6 +363,8 @@ def _engine(target, params, starts, seed, n_jobs):
     if target.on_lattice:
         # Sums over a lattice cost nothing once they are made: half of `TOL` is left.
         return LatticeBoosting(*parts, _LATTICE_TOL if auto else most_kl)
+    if weighted:
+        return WeightedBoosting(*parts, dear=True)
     return SurrogateBoosting(*parts)
 
 

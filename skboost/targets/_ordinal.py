@@ -46,11 +46,19 @@ class GivenGaps(Likelihood):
         # Not by thresholds, whose difference loses gaps that are tiny beside them.
         ends, inner = np.zeros((1, gaps.shape[1])), np.log(-np.expm1(-gaps[1:]))
         self.log_masses = np.vstack([ends, inner, ends])
+        # The slopes that were computed last, and those in upper thresholds.
+        self._last = None, None
 
     def value_and_slope(self, eta, y):
         above, below = self._ends(eta, y)
-        value = log_expit(above) + log_expit(below) + self.log_masses[_codes(y)]
-        return value, expit(-below) - expit(-above)
+        (short, upper), (rest, lower) = map(_logistic, (above, below))
+        # One logarithm for both: ln(1 + a) + ln(1 + b).
+        value = np.minimum(above, 0.0) + np.minimum(below, 0.0)
+        value -= np.log1p(short + rest + short * rest)
+        value += self.log_masses[_codes(y)]
+        slope = lower - upper
+        self._last = slope, upper
+        return value, slope
 
     def bend(self, eta, y):
         return sum(_bell(end) for end in self._ends(eta, y))
@@ -60,32 +68,46 @@ class GivenGaps(Likelihood):
         return _bell_slope(above) - _bell_slope(below)
 
     def by_level(self, eta, value, slope, y):
-        above, below = self._ends(eta, y)
-        slopes = self._by_gap(y, expit(-above), -expit(-below))
-        inner = _codes(y) == np.arange(1, len(self.gaps))[:, None]
-        own = -self.gaps[1:] * np.exp(-self.gaps[1:]) / np.expm1(-self.gaps[1:])
-        return slopes + inner[:, :, None] * own[:, None]
+        last, upper = self._last
+        if last is not slope:
+            above, below = self._ends(eta, y)
+            upper, slope = expit(-above), expit(-below) - expit(-above)
+        mass = -np.exp(-self.gaps[1:]) / np.expm1(-self.gaps[1:])
+        return self._by_gap(y, upper, -slope, mass)
 
     def curves_by_level(self, eta, y):
         ends = self._ends(eta, y)
         above, below = (_bell_slope(end) for end in ends)
-        slopes = self._by_gap(y, *map(_bell, ends))
-        return slopes, self._by_gap(y, above, -below)
+        upper, lower = map(_bell, ends)
+        none = np.zeros(len(self.gaps) - 1)
+        slopes = self._by_gap(y, upper, upper + lower, none)
+        return slopes, self._by_gap(y, above, above - below, none)
 
     def _ends(self, eta, y):
         """C_(c+1) - eta and eta - C_c."""
         return self.upper[_codes(y)] - eta, eta - self.lower[_codes(y)]
 
-    def _by_gap(self, y, upper, lower):
-        """Slopes in logarithms of gaps from those in both thresholds of a row."""
-        place = np.arange(1, len(self.gaps))[:, None]
-        reached, passed = _codes(y) >= place, _codes(y) > place
-        moved = reached[:, :, None] * upper + passed[:, :, None] * lower
-        return self.gaps[1:, None] * moved
+    def _by_gap(self, y, upper, both, mass):
+        """Slopes in logarithms of gaps from that in the upper threshold of a row, that
+        in both, and that of the gap of the row's class.
+        """
+        moved, codes = np.empty((len(self.gaps) - 1, *upper.shape)), _codes(y)
+        parts = zip(self.gaps[1:], mass, moved, strict=True)
+        for k, (gap, more, out) in enumerate(parts, 1):
+            np.multiply(both, (y > k) * gap, out=out)
+            own = codes == k
+            out[own] = (upper[own] + more) * gap
+        return moved
 
 
 def _codes(y):
     return y[:, 0].astype(int)
+
+
+def _logistic(t):
+    """exp(-|t|), and the logistic function of -t."""
+    small = np.exp(-np.abs(t))
+    return small, np.where(t > 0.0, small, 1.0) / (1.0 + small)
 
 
 def _bell(t):

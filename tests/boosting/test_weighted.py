@@ -5,7 +5,9 @@ import numpy as np
 import pytest
 from scipy.special import gammaln
 
+from skboost.approximation import FreshDraws, RemainingKL
 from skboost.boosting import Settings, SimplexCombination, WeightedBoosting
+from skboost.boosting._weighted import KnownDraws
 from skboost.families import as_family
 from skboost.fitting import Limits, Options, boost
 from skboost.objectives import JointGain
@@ -23,17 +25,18 @@ def log_gamma(theta):
     return anp.sum(SHAPES * a - anp.exp(a), axis=1)
 
 
-def engine_of(dim, most_kl=0.01):
+def engine_of(dim, most_kl=0.01, dear=False):
     parts = as_family("gaussian", dim), JointGain(), np.zeros((1, dim))
     combination = SimplexCombination.of("line-search", "fully-corrective")
     proposer = DensityProposer(*parts)
-    return WeightedBoosting(proposer, combination, Settings(), "auto", most_kl)
+    settings = Settings(tol=most_kl)
+    return WeightedBoosting(proposer, combination, settings, "auto", most_kl, dear)
 
 
-def fitted(log_density, dim=4, most_kl=0.01, **limits):
+def fitted(log_density, dim=4, most_kl=0.01, dear=False, **limits):
     target = CallableTarget(log_density, dim)
     target.unit = np.ones(dim)
-    engine = engine_of(dim, most_kl)
+    engine = engine_of(dim, most_kl, dear)
     return boost(target, Options(engine, Limits(**{"max_iter": 10} | limits)))
 
 
@@ -81,3 +84,24 @@ def test_where_no_draw_has_much_weight_surrogates_take_its_place():
     fit = fitted(ridge, dim=5, max_iter=1)
     assert "weighted draws" not in fit.report.message
     assert not fit.converged
+
+
+def test_few_evaluations_of_a_dear_density_bound_what_remains():
+    fit = fitted(log_gamma, most_kl=0.03, dear=True)
+    assert fit.target.n_evaluations < 1500
+    mixture, report = fit.corrected.mixture, fit.report
+    assert fit.converged
+    low, high = report.remaining_kl_interval
+    assert low <= report.remaining_kl <= high < 0.2
+    theta = mixture.exact.sample(2000, np.random.default_rng(1))
+    ratio = mixture.log_density(theta) - log_gamma(theta)
+    error = 3.0 * ratio.std() / np.sqrt(len(ratio))
+    assert low - error < ratio.mean() + LOG_EVIDENCE < high + error
+
+
+@pytest.mark.parametrize(("khat", "known_to"), [(0.2, 0.02), (0.9, np.inf)])
+def test_weights_with_a_heavy_tail_bound_nothing(khat, known_to):
+    plain = fitted(log_gamma, max_iter=1).run.state.fresh
+    fresh = FreshDraws(plain.mixture, *[None] * 5)
+    remaining = RemainingKL(0.05, 0.01, khat, 0.05)
+    assert KnownDraws.of(fresh, remaining).known_to == known_to
