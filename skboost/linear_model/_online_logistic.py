@@ -19,7 +19,7 @@ from skboost.linear_model._online_model import (
     gaussian_part,
     rule_of,
 )
-from skboost.linear_model._sources import codes_of, learned_classes
+from skboost.linear_model._sources import NAME_CLASSES, codes_of, learned_classes
 from skboost.online import LogisticLoss
 from skboost.serving import BinaryClassifier, OneVsRestClassifier
 
@@ -284,7 +284,7 @@ class OnlineBayesianLogisticRegression(BayesianClassifier, OnlineEstimator):
 
         def coded(y):
             before = None if reset else self.classes_
-            self.classes_ = learned_classes(y, classes, before)
+            self.classes_ = learned_classes(y, classes, before, NAME_CLASSES)
             advice = "Name all classes at the first partial_fit."
             return codes_of(y, self.classes_, advice)
 

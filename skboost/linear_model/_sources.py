@@ -78,7 +78,8 @@ class Labels(Responses):
         X, y = validate_data(
             estimator, X, y, reset=reset, accept_sparse="csr", dtype=np.float64
         )
-        self.classes = learned_classes(y, self.named, self.classes)
+        advice = NAME_CLASSES if hasattr(estimator, "partial_fit") else ""
+        self.classes = learned_classes(y, self.named, self.classes, advice)
         codes = codes_of(y, self.classes, "Name all classes at the first partial_fit.")
         weight = row_weights(X, sample_weight)
         if offset is not None:
@@ -214,7 +215,10 @@ def read_batch(estimator, reader, *arrays):
 # --- labels as codes, and the weights of rows
 
 
-def learned_classes(y, named, before):
+NAME_CLASSES = ", or name all classes in partial_fit(classes=...)"
+
+
+def learned_classes(y, named, before, advice=""):
     """The classes, sorted: of labels, as a user `named` them, or those of `before`."""
     if before is None:
         labels = np.asarray(y if named is None else named)
@@ -223,9 +227,7 @@ def learned_classes(y, named, before):
         if len(classes) < 2:
             raise ValueError(
                 "y must have at least two classes; got one class "
-                f"({classes.tolist()[0]!r}). Add examples of another class, or name "
-                "all classes where they may be named: categories=, or classes= of a "
-                "first partial_fit."
+                f"({classes.tolist()[0]!r}). Add examples of another class{advice}."
             )
         return classes
     if named is not None and not np.array_equal(np.unique(named), before):
