@@ -13,6 +13,7 @@ from skboost.boosting import SurrogateBoosting
 from skboost.fitting import (
     BOOSTING_CONSTRAINTS,
     GOES_ON,
+    INIT,
     BoostingResult,
     Checkpoint,
     FitInterrupted,
@@ -56,6 +57,7 @@ _CONSTRAINTS = {
     "max_evaluations": [Interval(Integral, 1, None, closed="left"), None],
     "callback": [callable, Checkpoint, list, tuple, None],
     "names": ["array-like", None],
+    "init": INIT,
     "start": [BoostingResult, None],
 }
 
@@ -96,6 +98,7 @@ def boost_posterior(
     warp=None,
     surrogate=None,
     family="gaussian",
+    init="all",
     objective="kl",
     step_size="line-search",
     corrective="fully-corrective",
@@ -205,6 +208,10 @@ def boost_posterior(
         differences. All that is reported comes from true values at fresh draws.
         Orbits are those of the surrogate, of four images at most; `calibrate` and
         `warp` have to be None. See :doc:`/user_guide/dear_densities`.
+    init : {"all", "single"}, default="all"
+        "all" begins with a component at every mode that climbs from `x0` and from
+        around the mixture lead to. "single" is Algorithm 1 of the papers: one component
+        at one point, and all others by its own search; modes are never looked for.
     random_state, max_iter, tol, max_time, family, objective, step_size, corrective, \
     search, refine, stopping, max_components, n_draws, calibrate, orbit
         As in `BoostedBayesianLogisticRegression`, with the same defaults.
@@ -216,7 +223,8 @@ def boost_posterior(
     Raises
     ------
     ValueError
-        For parameters that mean nothing, and where the density returns NaN, +inf or
+        For parameters that mean nothing, such as ``init="single"`` with several points
+        as `x0`, and where the density returns NaN, +inf or
         a wrong shape or fails (`LogDensityError`, with the point), is zero at every
         start, or rises without end.
     FitInterrupted
@@ -256,7 +264,7 @@ def boost_posterior(
         "refine": refine, "stopping": stopping, "max_components": max_components,
         "n_draws": n_draws, "calibrate": calibrate, "orbit": orbit, "warp": warp,
         "surrogate": surrogate, "dim": dim, "x0": x0, "constraints": constraints,
-        "names": names, "temperature": temperature, "failures": failures,
+        "names": names, "temperature": temperature, "failures": failures, "init": init,
         "random_state": random_state, "x0_scale": x0_scale, "search": search,
     }  # fmt: skip
     observer = _observer(callback, params, start)

@@ -68,6 +68,10 @@ BOOSTING_CONSTRAINTS = {
     "verbose": ["verbose"],
 }
 
+# How a run begins, of densities and mixtures: with a component at every mode or for
+# every explanation, or as the papers do.
+INIT = [StrOptions({"all", "single"})]
+
 
 def make_engine(target, params, starts, seed, n_jobs, box=None, x0_scale=None):
     """The engine for a target and the hyperparameters of `BOOSTING_CONSTRAINTS`.
@@ -99,12 +103,27 @@ def make_engine(target, params, starts, seed, n_jobs, box=None, x0_scale=None):
     by_number = params.get("stopping", "gain") == "gain" and _is_usual(objective)
     if params["tol"] == "auto" or by_number:
         settings = replace(settings, max_order=most_images(params.get("orbit")))
+    if params.get("init") == "single":
+        check_single(starts, box)
+        settings = replace(settings, search_modes=False)
     parts = family, objective, starts, box
     combined = combination.of(params["step_size"], params["corrective"])
     search = params.get("search", "greedy")
     if search != "greedy":
         return _stochastic(target, search, parts, combined, settings)
     return _engine_of(target, parts, combined, settings, x0_scale)
+
+
+def check_single(starts, box):
+    """Refuse to begin with one component at several places."""
+    if box is None and len(starts) == 1:
+        return
+    came = f"{len(starts)} points" if box is None else "a box"
+    raise ValueError(
+        "init='single' begins with one component, and needs x0 to be one point of "
+        f"shape (dim,) or None; got {came}. Pass one of them, or init='all' for a "
+        "component at every mode."
+    )
 
 
 def begins_in_closed_form(params, n_rows, dim, n_classes=2):

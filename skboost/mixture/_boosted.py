@@ -8,6 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 from skboost._sklearn import StrOptions, fit_context
 from skboost.fitting import (
     BOOSTING_CONSTRAINTS,
+    INIT,
     BoostedEstimator,
     callback_data,
     warn_unfinished,
@@ -89,6 +90,9 @@ class BoostedGaussianMixture(PointPartition, BayesianMixture, BoostedEstimator):
     max_time : float, default=None
         Seconds. They bind within an iteration: the one under way is given up, and what
         is reported was computed before. The first one is cut short where it must be.
+    init : {"all", "single"}, default="all"
+        "single" begins with the most probable explanation alone, as the papers do, and
+        finds others by search, under ``tol="auto"`` until one gains no more than .01.
     posterior : {"variational", "gibbs"}, default="variational"
         "gibbs" runs 32 Gibbs chains from the explanations after boosting, 60 sweeps
         each, hyperparameters included, and `posterior_` is the average of what
@@ -201,6 +205,7 @@ class BoostedGaussianMixture(PointPartition, BayesianMixture, BoostedEstimator):
         **MIXTURE_CONSTRAINTS,
         **{k: v for k, v in BOOSTING_CONSTRAINTS.items() if k not in _LACKING},
         "posterior": [StrOptions({"variational", "gibbs"})],
+        "init": INIT,
         "n_components": [*MIXTURE_CONSTRAINTS["n_components"], StrOptions({"auto"})],
     }
 
@@ -231,6 +236,7 @@ class BoostedGaussianMixture(PointPartition, BayesianMixture, BoostedEstimator):
         tol="auto",
         max_time=None,
         posterior="variational",
+        init="all",
         n_draws=256,
         n_restarts=2,
         temperature=1.0,
@@ -264,6 +270,7 @@ class BoostedGaussianMixture(PointPartition, BayesianMixture, BoostedEstimator):
         self.tol = tol
         self.max_time = max_time
         self.posterior = posterior
+        self.init = init
         self.n_draws = n_draws
         self.n_restarts = n_restarts
         self.temperature = temperature

@@ -49,7 +49,8 @@ def engine_of(estimator, found, target, params, starts, seed, n_jobs):
     """The engine of a run that begins with what was found, if anything was."""
     settings = make_settings({**params, "refine": False}, seed, n_jobs)
     engine = Boosting
-    if params["tol"] == "auto":
+    single = params["init"] == "single"
+    if params["tol"] == "auto" and not single:
         # A posterior of many rows is nearly a product: few draws judge it.
         entries = len(target.weight) * target.model.n_components
         n = int(np.clip(_MOST_ENTRIES / entries, 128, 256))
@@ -60,7 +61,7 @@ def engine_of(estimator, found, target, params, starts, seed, n_jobs):
         first = start(target, init, generator(seed, 0, SEARCH, 0))
         first = started(estimator, target.model, target.rows, target.weight, first)
     return engine(
-        ConjugateProposer(init, first, found),
+        ConjugateProposer(init, first, found, 1 if single else None),
         SimplexCombination.of(params["step_size"], params["corrective"]),
         settings,
     )

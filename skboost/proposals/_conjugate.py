@@ -41,12 +41,14 @@ class ConjugateProposer(Proposer):
     without end.
 
     The first start is made as `init_params` says, or is given by natural parameters.
-    What was `found` before need not be looked for.
+    What was `found` before need not be looked for. Of several the `most` probable are
+    what a run begins with; None is all.
     """
 
     init_params: str = "kmeans"
     first: dict | None = None
     found: tuple = ()
+    most: int | None = None
     complete = (
         "Converged: every optimum that starts found and that has mass is a component. "
         "Set tol to a number to add components for what clusters' overlap leaves."
@@ -62,6 +64,8 @@ class ConjugateProposer(Proposer):
             self.first,
             target.ledger.budget.part(_SEARCH_SHARE),
         )
+        # The most probable comes first.
+        found = found[: self.most]
         # Runs of coordinate ascent end where climbs would, with a bound for a mass.
         bounds = np.array([mode.bound for mode in found])
         modes = tuple(_member(target, mode.natural) for mode in found)
