@@ -17,7 +17,7 @@ from skboost.fitting import begins_in_closed_form
 from skboost.linear_model._class_predictive import class_predictive
 from skboost.linear_model._model import LinearModel, prior_and_scale, scale_of_all
 from skboost.proposals import left_out, propagates
-from skboost.targets import PRIORS, NormalPrior, Prior, ScalePrior
+from skboost.targets import PRIORS, NormalPrior, PrincipalScale, Prior, ScalePrior
 
 PRIOR_OF_CLASSES = [
     StrOptions({"auto", "principal", *PRIORS}),
@@ -61,7 +61,16 @@ class ClassModel(LinearModel):
         """Coefficients as scikit-learn's classifiers lay them out."""
         coef, intercept = self.means(mixture)
         means = {"coef_": coef, "intercept_": intercept}
-        return {"classes_": self.classes, "sharpening_": self.sharpening} | means
+        own = {"classes_": self.classes, "sharpening_": self.sharpening}
+        return own | {"prior_": _name_of(self.prior)} | means
+
+
+def _name_of(prior):
+    """What the prior of the coefficients is called."""
+    if isinstance(prior, PrincipalScale):
+        return "principal"
+    kind = type(getattr(prior, "coef", prior))
+    return next((name for name, one in PRIORS.items() if one is kind), kind.__name__)
 
 
 def sharpening_power(logs, weights):

@@ -155,6 +155,8 @@ class BoostedBayesianLogisticRegression(
         Posterior means before orbits, by which predictions are made.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         Posterior means.
+    prior_ : str
+        The kind of prior that ``prior="auto"`` led to, such as "principal".
     sharpening_ : float
         Power of the probabilities, 1.0 without `sharpen`.
     prior_scale_ : float

@@ -34,6 +34,27 @@ def check_comparable(estimator, candidates):
     _check_data([_preprocessing(one) for one in made], kinds[0])
 
 
+def prior_of(model):
+    """The kind of prior of a fitted model, and whether its scale was learned."""
+    kind = getattr(model, "prior_", None)
+    return kind and (kind, hasattr(model, "prior_scale_"))
+
+
+def check_priors(priors, candidates):
+    """Refuse fits of different priors where the prior is not what is searched."""
+    searched = {name.rpartition("__")[2] for one in candidates for name in one}
+    found = sorted({prior for prior in priors if prior})
+    if len(found) < 2 or searched & {"prior", "prior_scale", "estimator"}:
+        return
+    shown = [f"{kind!r}, {'learned' if own else 'fixed'} scale" for kind, own in found]
+    raise ValueError(
+        "param_grid must keep the prior where it does not search it: an automatic one "
+        f"depends on the family, the objective and the size of X; got {shown} for "
+        f"candidates that differ in {sorted(searched)}. Set prior and prior_scale of "
+        "the estimator, such as prior='normal', prior_scale='learn'."
+    )
+
+
 def _kind(estimator):
     """What an estimator is to scikit-learn: classifier, regressor or else."""
     kind = get_tags(estimator).estimator_type

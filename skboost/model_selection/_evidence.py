@@ -13,7 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from skboost._sklearn import num_samples, param_columns, search_estimator_has
 from skboost.fitting import FittingEstimator
-from skboost.model_selection._comparable import check_comparable, model_of
+from skboost.model_selection._comparable import (
+    check_comparable,
+    check_priors,
+    model_of,
+    prior_of,
+)
 
 
 class _AllRows:
@@ -28,9 +33,9 @@ class _AllRows:
 
 
 class _Bound(float):
-    """The bound of a fit as its score, with the standard error beside it."""
+    """The bound of a fit as its score, with the standard error and the prior beside."""
 
-    se = np.nan
+    se, prior = np.nan, None
 
 
 class EvidenceSearch(FittingEstimator, GridSearchCV):
@@ -226,6 +231,7 @@ class EvidenceSearch(FittingEstimator, GridSearchCV):
     def _format_results(self, candidate_params, n_splits, out, more_results=None):
         """The table of all fits."""
         bounds = [fit["test_scores"] for fit in out]
+        check_priors([getattr(b, "prior", None) for b in bounds], candidate_params)
         elbo = np.array(bounds, dtype=float)
         known = ~np.isnan(elbo)
         if not known.any():
@@ -258,6 +264,7 @@ def _bound(estimator, X, y=None, sample_weight=None):
     bound = _Bound(np.nan if elbo == np.inf else elbo)
     luck = _spread_of_largest(getattr(model, "elbo_by_init_", [elbo]))
     errors = np.array([getattr(model, "elbo_se_", np.nan), luck])
+    bound.prior = prior_of(model)
     if not np.isnan(errors).all():
         bound.se = np.sqrt(np.nansum(errors**2))
     return bound

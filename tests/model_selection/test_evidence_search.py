@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from sklearn.base import clone, is_classifier
 from sklearn.callback import AutoPropagatedCallback
+from sklearn.datasets import load_breast_cancer
 from sklearn.exceptions import FitFailedWarning, NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
@@ -427,3 +428,37 @@ def test_a_pipeline_is_searched_and_missing_values_are_let_through():
     search = EvidenceSearch(pipeline, grid).fit(X)
     assert search.best_params_ == {"svigaussianmixture__n_components": 3}
     assert search.score_samples(clusters(1)).shape == (90,)
+
+
+class TestPriors:
+    """Bounds under different priors are those of different models."""
+
+    X, y = load_breast_cancer(return_X_y=True)
+    rows = StandardScaler().fit_transform(X[:40, :4]), y[:40]
+    families = {"family": ["gaussian", "gaussian-diag"]}
+
+    @staticmethod
+    def searched(grid, **settings):
+        settings = {"orbit": None, "random_state": 0, "max_iter": 1} | settings
+        return EvidenceSearch(BoostedBayesianLogisticRegression(**settings), grid)
+
+    def test_an_automatic_prior_that_depends_on_the_candidate_is_refused(self):
+        model = self.searched({}).estimator
+        kinds = [
+            clone(model).set_params(family=family).fit(*self.rows).prior_
+            for family in self.families["family"]
+        ]
+        assert kinds == ["principal", "normal"]
+        search = self.searched(self.families)
+        with pytest.raises(ValueError, match="keep the prior.*'principal'.*Set prior"):
+            search.fit(*self.rows)
+        assert not hasattr(search, "best_params_")
+
+    def test_one_that_is_given_is_compared(self):
+        given = {"prior": "normal", "prior_scale": 1.0}
+        search = self.searched(self.families, **given).fit(*self.rows)
+        assert search.best_params_ == {"family": "gaussian"}
+
+    def test_the_prior_may_be_what_is_searched(self):
+        search = self.searched({"prior": ["principal", "normal"]}).fit(*self.rows)
+        assert set(search.best_params_) == {"prior"}
