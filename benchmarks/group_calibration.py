@@ -10,7 +10,8 @@ degrees of freedom, ordered classes are three. In models that are called
 correlated groups have slopes, too, whose correlation with intercepts is even between -1
 and 1. The ranks of the truth among
 99 draws are uniform where posteriors are exact; coverage is that of 90 per cent
-intervals, of scales, correlation, dispersion and effects.
+intervals, of scales, correlation, dispersion and effects. Models that are called nested
+have 60 groups of one to three rows within 12 others, each with a scale.
 """
 
 from _harness import Report, parser, timed  # isort: skip
@@ -27,6 +28,7 @@ from skboost import (
 from skboost.priors import DispersionPrior, HalfNormalPrior
 
 _N_GROUPS, _N_ROWS, _N_RANKS, _N_BINS = 15, 120, 99, 10
+_N_FINE, _N_COARSE = 60, 12
 
 
 def linear(rng, eta, dispersion):
@@ -80,6 +82,8 @@ MODELS = {
     "ordered": (of_three, ordered),
     "linear, correlated": (BoostedHierarchicalLinearRegression, linear),
     "logistic, correlated": (BoostedHierarchicalLogisticRegression, logistic),
+    "logistic, nested": (BoostedHierarchicalLogisticRegression, logistic),
+    "Poisson, nested": (BoostedHierarchicalPoissonRegression, poisson),
 }
 
 
@@ -125,12 +129,48 @@ def simulation(seed, estimator, response, correlated=False):
     return found, cpu
 
 
+def nested(seed, estimator, response):
+    """The same of a factor of small groups within another one."""
+    rng = np.random.default_rng(seed)
+    scales, coef, intercept = abs(rng.normal(size=2)), rng.normal(), rng.normal()
+    fine = np.repeat(np.arange(_N_FINE), rng.integers(1, 4, _N_FINE))
+    coarse, x = fine % _N_COARSE, rng.normal(size=len(fine))
+    effects = [
+        scale * rng.normal(size=n)
+        for scale, n in zip(scales, (_N_FINE, _N_COARSE), strict=True)
+    ]
+    eta = intercept + coef * x + effects[0][fine] + effects[1][coarse]
+    y = response(rng, eta, None)
+    if len(np.unique(y)) < 2:
+        return None
+    model = estimator(
+        groups=[1, 2],
+        scale_prior=HalfNormalPrior(1.0),
+        prior_scale=1.0,
+        intercept_scale=1.0,
+        random_state=seed,
+    )
+    _, cpu, _ = timed(model.fit, np.column_stack([x, fine, coarse]), y)
+    coefs, _, drawn, of_groups = model.sample_posterior(_N_RANKS, random_state=seed)
+    found = {
+        "scale": (scales[0], drawn["sd(x1)"]),
+        "scale above": (scales[1], drawn["sd(x2)"]),
+        "slope": (coef, coefs[:, 0]),
+        "effects": (effects[0], of_groups["x1"][:, :, 0].T),
+        "effects above": (effects[1], of_groups["x2"][:, :, 0].T),
+    }
+    return found, cpu
+
+
 def judged(report, name, n_simulations):
     """Rows of the table of one model."""
-    correlated = "correlated" in name
-    runs = [
-        simulation(seed, *MODELS[name], correlated) for seed in range(n_simulations)
-    ]
+    if "nested" in name:
+        runs = [nested(seed, *MODELS[name]) for seed in range(n_simulations)]
+    else:
+        runs = [
+            simulation(seed, *MODELS[name], "correlated" in name)
+            for seed in range(n_simulations)
+        ]
     used = [run for run in runs if run is not None]
     for part in used[0][0]:
         truths = np.array([np.atleast_1d(found[part][0]) for found, _ in used])
