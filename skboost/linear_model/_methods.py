@@ -36,7 +36,8 @@ def export(self, path, preprocessor=None):
         `TargetEncoder`, and scalers, projections and selections of columns, which are
         affine maps of numbers, in any `Pipeline` and `ColumnTransformer`. Others are
         refused by name. Rows are arrays with the columns of the fit in its order, or
-        DataFrames, whose columns are found by name.
+        DataFrames, whose columns are found by name; those of a `formula` are the ones
+        that it makes, ``feature_names_in_``.
 
     Raises
     ------

@@ -31,6 +31,7 @@ def check_comparable(estimator, candidates):
             "each kind on its own."
         )
     _check_powers([model_of(one).get_params(deep=True) for one in made])
+    _check_formulas([model_of(one).get_params(deep=False) for one in made])
     _check_data([_preprocessing(one) for one in made], kinds[0])
 
 
@@ -75,6 +76,19 @@ def _check_powers(params):
                 "with the score of a density model, scoring='neg_log_loss' for a "
                 "classifier."
             )
+
+
+def _check_formulas(params):
+    """Refuse formulas of different responses, and of rows that may be different."""
+    formulas = {str(own.get("formula")) for own in params}
+    lefts = {text.rpartition("~")[0].strip() for text in formulas}
+    dropped = any(own.get("missing") == "drop" for own in params)
+    if len(lefts) > 1 or (len(formulas) > 1 and dropped):
+        raise ValueError(
+            "param_grid must keep the left side of formula and, where formulas differ, "
+            "missing='raise': ELBOs of different responses or rows are not comparable; "
+            f"got {sorted(formulas)}. Drop rows that lack a value before the search."
+        )
 
 
 def _check_data(steps, kind):

@@ -17,6 +17,7 @@ from sklearn.preprocessing import (
 )
 
 from skboost import BoostedBayesianLogisticRegression, EvidenceSearch
+from skboost.model_selection._comparable import check_comparable
 
 from .conftest import NormalMean
 
@@ -184,3 +185,11 @@ def test_features_chosen_by_their_labels_get_a_warning():
         warnings.simplefilter("error")
         check(select, {"select__k": 1, "model__prior_scale": 2.0}, {"select__k": 1})
         check(pipeline(boosted()), {"scale": PCA(1)}, {"scale": "passthrough"})
+
+
+def test_formulas_have_one_response_and_the_same_rows():
+    grid = {"formula": ["y ~ x", "y ~ x + z"]}
+    check_comparable(boosted(), list(ParameterGrid(grid)))
+    for other in ({"formula": ["y ~ x", "exp(y) ~ x"]}, grid | {"missing": ["drop"]}):
+        with pytest.raises(ValueError, match="must keep the left side of formula"):
+            check_comparable(boosted(), list(ParameterGrid(other)))
