@@ -57,6 +57,39 @@ def warn_of_few_rows(n_components, n_rows):
         )
 
 
+def warn_of_first_rows(n_components, n_rows):
+    """Say that a stream begins with fewer rows than there are clusters."""
+    if n_rows < n_components:
+        warn_where_called(
+            f"The stream begins with {n_rows} distinct rows for n_components="
+            f"{n_components}: they set its priors and its first clusters. Pass more "
+            "rows at first.",
+            UserWarning,
+        )
+
+
+def warned_of_far_rows(estimator, X):
+    """Whether most rows of a batch lie far outside every cluster so far, and said so.
+
+    Far is less dense, by ten nats, than any of a hundred
+    rows that the posterior itself would give.
+    """
+    predictive = estimator._predictive
+    some = X[np.linspace(0, len(X) - 1, min(len(X), 64)).astype(int)]
+    drawn, _ = predictive.draw_rows(100, 0)
+    least = predictive.log_density(drawn).min() - 10.0
+    far = float((predictive.log_density(some) < least).mean())
+    if far <= 0.5:
+        return False
+    warn_where_called(
+        f"{far:.0%} of these rows lie far outside every cluster of the rows before, as "
+        "where a stream comes sorted. Clusters that were found move to them slowly or "
+        "not at all: shuffle the rows, or begin with rows of all kinds.",
+        UserWarning,
+    )
+    return True
+
+
 class Held:
     """What runs need of rows in memory in canonical form: these themselves."""
 

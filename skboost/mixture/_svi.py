@@ -12,7 +12,6 @@ from skboost.fitting import (
     SVIEstimator,
     callback_data,
     check_same_model,
-    warn_where_called,
 )
 from skboost.mixture._face import BayesianMixture
 from skboost.mixture._fitted import natural_attributes, plain_errors
@@ -28,6 +27,8 @@ from skboost.mixture._rows import (
     MixtureRows,
     canonical,
     warn_of_few_rows,
+    warn_of_first_rows,
+    warned_of_far_rows,
     weighted_rows,
 )
 from skboost.mixture._shared import known_start, shared_prior
@@ -359,7 +360,8 @@ class SVIGaussianMixture(BayesianMixture, SVIEstimator):
         Warns
         -----
         UserWarning
-            If the stream begins with fewer distinct rows than there are clusters.
+            If the stream begins with fewer distinct rows than there are clusters; once
+            if most of a later batch lies far outside every cluster.
         """
         with self._keeping_old_fit(), plain_errors(), single_threaded():
             begins = self._stream_so_far is None
@@ -426,6 +428,7 @@ class SVIGaussianMixture(BayesianMixture, SVIEstimator):
         if stream is None:
             model, stream = self._begun(X, weight)
         else:
+            self._far = vars(self).get("_far") or warned_of_far_rows(self, X)
             model = self._predictive.model
             rows = model.rows(X)
             stream = self._absorbed(stream, model, rows, weight, "robbins-monro")
@@ -434,14 +437,8 @@ class SVIGaussianMixture(BayesianMixture, SVIEstimator):
     def _begun(self, X, weight):
         """Model and stream after the first rows."""
         X, weight = canonical(X, weight)
-        if len(X) < self.n_components:
-            warn_where_called(
-                f"The stream begins with {len(X)} distinct rows for n_components="
-                f"{self.n_components}: they set its priors and its first clusters. "
-                "Pass more rows at first.",
-                UserWarning,
-            )
-        self._seed = root_seed(self.random_state)
+        warn_of_first_rows(self.n_components, len(X))
+        self._seed, self._far = root_seed(self.random_state), False
         model, known = self._learned_model(moments(X, weight), X, weight)
         rows, rng = model.rows(X), generator(self._seed, START, 0)
         natural = start_of(self, model, rows, weight, known, rng)

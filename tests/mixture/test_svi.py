@@ -416,3 +416,20 @@ def test_a_search_of_pipelines_answers_the_same_in_a_new_process(model):
         check=True,
     )
     assert np.array_equal(pickle.loads(done.stdout), search.score_samples(X))
+
+
+def test_a_stream_that_leaves_its_clusters_says_so_once():
+    rng = np.random.default_rng(5)
+    first, other = rng.normal(size=(2, 90, 2)) + [[[0.0, 0.0]], [[60.0, 0.0]]]
+    model = SVIGaussianMixture(2, random_state=0).partial_fit(first)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.partial_fit(rng.normal(size=(90, 2)))
+    with pytest.warns(UserWarning, match="100% of these rows lie far outside") as told:
+        model.partial_fit(other)
+        model.partial_fit(other + [0.0, 90.0])
+    assert len(told) == 1
+    # A new stream is told again.
+    again = SVIGaussianMixture(2, random_state=0).partial_fit(first)
+    with pytest.warns(UserWarning, match="shuffle the rows"):
+        again.partial_fit(other)
