@@ -115,7 +115,7 @@ class NodeState:
         node, level = int(slope.argmin()), float(self.weights @ slope)
         if done and self.proposed.all():
             return None
-        little = done or level - slope[node] <= tol
+        little = done or level - slope[node] <= tol + _SAME
         if little and not self.proposed.all():
             # Toward it the slope itself is minus infinity.
             node = int(np.where(self.proposed, -1.0, self.masses).argmax())

@@ -205,6 +205,15 @@ class TestLimits:
         iterations = [h["iteration"] for h in model.history_]
         assert iterations == list(range(1, model.n_iter_ + 1))
 
+    @pytest.mark.parametrize("corrective", ["none", "fully-corrective"])
+    def test_a_tolerance_of_zero_takes_every_node(self, whole, corrective):
+        """Slopes of nodes at their best weights differ by rounding alone."""
+        n = whole.n_iter_
+        strategy = "breast cancer", "line-search", corrective
+        model, _ = fitted(*strategy, tol=0.0, max_iter=n)
+        assert model.n_iter_ == model.posterior_.n_components == n
+        assert_allclose(model.posterior_.weights, whole.posterior_.weights, atol=1e-9)
+
     def test_a_strategy_that_cannot_act_is_no_error(self):
         model, _ = fitted("breast cancer", "line-search", "away", max_iter=1)
         assert model.n_iter_ == 1
