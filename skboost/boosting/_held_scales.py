@@ -54,6 +54,7 @@ class Block(NamedTuple):
         if self.node.kind == 0:
             return given
         covariance = target.scale_prior.covariance_given(target.scale, self.node)
+        covariance = target.centring.covariances_back(covariance)
         params = FullGaussian().from_moments(np.zeros(target.dim), covariance)
         prior = Mixture.single(Component(FullGaussian(), params))
         return updated_target(given, prior)
@@ -87,12 +88,13 @@ class Blocks:
         owner = np.repeat(np.arange(len(counts)), counts)
         table, of_draw = fresh.mixture.log_components(fresh.theta), owner[fresh.source]
         prior, scale = target.prior, target.scale
-        likelihood = fresh.log_joint - prior.log_density(fresh.theta, scale)
+        theta = target.centring.about(fresh.theta)
+        likelihood = fresh.log_joint - prior.log_density(theta, scale)
         found = []
         for g, block in enumerate(self.blocks):
             here = of_draw == g
             weights = fresh.row_weights[here]
-            at_scale = prior.log_density_given(fresh.theta[here], scale, block.node)
+            at_scale = prior.log_density_given(theta[here], scale, block.node)
             own = log_weights(block.mixture.weights)
             q = log_sum_exp(table[np.ix_(here, owner == g)], own)
             ratio = likelihood[here] + at_scale - q

@@ -186,6 +186,10 @@ class FullGaussian(GaussianFamily):
                 "identity, or pass variances of shape (dim,)."
             ) from error
 
+    def from_factor(self, mean, factor):
+        """Member with a mean (dim,) and a lower Cholesky factor (dim, dim)."""
+        return _packed(mean, factor)
+
     def widen(self, params, width):
         dim = self.dim_of(params)
         width = np.broadcast_to(width, dim)

@@ -50,18 +50,23 @@ class HierarchicalTarget(Target):
 
     `transforms` lead from the last coordinates to the scales of group effects, and to
     what all rows share, such as the scale of the noise; `level_priors` are of their
-    logarithms.
+    logarithms. Columns of the marginal's rows are about the centre that `centring` has,
+    where coefficients have their prior; coordinates are not.
     """
 
     # Predictions may be exponentials of scales.
     light_tails = True
 
-    def __init__(self, marginal, prior, scale, level_priors, transforms):
+    def __init__(
+        self, marginal, prior, scale, level_priors, transforms, centring=Target.centring
+    ):
         self.marginal, self.prior, self.scale = marginal, prior, scale
         self.level_priors, self.transforms = level_priors, transforms
         # Coefficients that are integrated out are no coordinates.
         self.n_coefficients = len(scale)
         self.n_columns = 0 if marginal.integrates_coefficients else len(scale)
+        self.of_coefficients = centring
+        self.centring = centring if self.n_columns else Target.centring
         self.n_levels = len(level_priors) - marginal.n_further
         self.dim = self.n_columns + len(level_priors)
         self.on_lattice = 0 < self.dim <= marginal.lattice_dim
@@ -77,7 +82,9 @@ class HierarchicalTarget(Target):
 
     def coefficients(self, theta):
         """Means and triangular factors of integrated coefficients given scales."""
-        return self.marginal.coefficients(*self.split(theta)[1:])
+        mean, root = self.marginal.coefficients(*self.split(theta)[1:])
+        back = self.of_coefficients.back
+        return back(mean), np.swapaxes(back(np.swapaxes(root, 1, 2)), 1, 2)
 
     def learn_missed(self, mode, unit):
         """Have a marginal that is not exact look at what it misses around a mode, where
@@ -107,8 +114,11 @@ class HierarchicalTarget(Target):
         return self.marginal.learn_missed(*self.split(theta)[1:])
 
     def split(self, theta):
-        """What the marginal takes: coefficients, log scales, what all rows share."""
-        beta, levels = theta[:, : self.n_columns], self._levels(theta)
+        """What the marginal takes: coefficients about the centre, log scales, what all
+        rows share.
+        """
+        beta = self.centring.about(theta)[:, : self.n_columns]
+        levels = self._levels(theta)
         levels = np.clip(levels, -_FARTHEST_LEVEL, _FARTHEST_LEVEL)
         return beta, levels[:, : self.n_levels], *levels[:, self.n_levels :].T
 
@@ -131,7 +141,7 @@ class HierarchicalTarget(Target):
         value, score = self.marginal.value_and_score(*self.split(theta))
         more, slope, derivative = self._prior(theta)
         score[:, self.n_columns :] *= derivative
-        return value + more, score + slope
+        return value + more, self.centring.pulled(score + slope)
 
     def log_weights_over(self, mixture, theta, log_weights):
         """Logarithms of weights of draws from a mixture and what a marginal draws."""
@@ -140,12 +150,15 @@ class HierarchicalTarget(Target):
         return log_weights + self._prior(theta)[0] - mixture.log_density(theta)
 
     def _prior(self, theta):
-        """Its log density and gradient, and derivatives of levels, (n_draws, ...)."""
+        """Its log density, its gradient about the centre, and derivatives of levels,
+        (n_draws, ...).
+        """
         n = self.n_columns
         slope, levels = np.zeros(theta.shape), self._levels(theta)
         derivatives, value = np.empty(levels.shape), np.zeros(len(theta))
         if n:
-            value, slope[:, :n] = self.prior.value_and_score(theta[:, :n], self.scale)
+            beta = self.centring.about(theta)[:, :n]
+            value, slope[:, :n] = self.prior.value_and_score(beta, self.scale)
         parts = zip(self.level_priors, self.transforms, levels.T, strict=True)
         for k, (prior, transform, level) in enumerate(parts):
             z = theta[:, n + k]

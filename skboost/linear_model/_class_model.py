@@ -15,7 +15,7 @@ from skboost._sklearn import InstanceOf, StrOptions
 from skboost.families import as_family
 from skboost.fitting import begins_in_closed_form
 from skboost.linear_model._class_predictive import class_predictive
-from skboost.linear_model._model import LinearModel, prior_and_scale, scale_of_all
+from skboost.linear_model._model import LinearModel, priors_of, scale_of_all
 from skboost.proposals import left_out, propagates
 from skboost.targets import PRIORS, NormalPrior, PrincipalScale, Prior, ScalePrior
 
@@ -111,10 +111,10 @@ def scale_of_classes(estimator, rows, layout, n_classes):
 
 
 def prior_of_classes(estimator, rows, layout, n_classes):
-    """The prior of a classifier's parameters, and its scales for these rows."""
+    """`priors_of` a classifier, for these rows."""
     chosen = scale_of_classes(estimator, rows, layout, n_classes)
     prior = _prior_of_classes(estimator, rows, layout, chosen, n_classes)
-    return prior_and_scale(
+    return priors_of(
         estimator, rows, layout, auto=scale_of_all, chosen=chosen, prior=prior
     )
 

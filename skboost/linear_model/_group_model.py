@@ -22,8 +22,9 @@ from skboost.linear_model._groups import levels_of
 from skboost.linear_model._layout import Layout
 from skboost.linear_model._model import highest_point, prior_and_scale
 from skboost.linear_model._preprocessors import numbers_step
+from skboost.linear_model._summary import column_moments
 from skboost.posterior import as_posterior, summary_table
-from skboost.targets import NormalPrior, Prior
+from skboost.targets import Centre, NormalPrior, Prior
 from skboost.transforms import Constraints
 
 # Draws of the posterior that answers about groups are averages over, and how many
@@ -52,6 +53,7 @@ class GroupModel:
     unit: Unit
     prior: Prior
     scale: np.ndarray
+    centring: Centre
     levels: Levels
     n_rows: float
     exposed: bool = False
@@ -75,9 +77,11 @@ class GroupModel:
         # Type and not kind: others are no normal distributions.
         integrated = integrated and type(self.prior) is NormalPrior
         normal = self.scale if integrated else None
+        if self.layout.intercept:
+            rows = replace(rows, X=rows.X - np.append(self.centring.columns, 0.0))
         marginal = marginal_of(rows, self.response.likelihood, normal)
-        levels = self.levels.priors, self.levels.transforms
-        target = HierarchicalTarget(marginal, self.prior, self.scale, *levels)
+        settings = self.levels.priors, self.levels.transforms, self.centring
+        target = HierarchicalTarget(marginal, self.prior, self.scale, *settings)
         # About the standard deviations of a posterior.
         weight, n = rows.weight, target.n_columns
         size = np.sqrt(weight @ rows.X**2 / weight.sum())
@@ -167,6 +171,7 @@ class GroupModel:
         if target.marginal.integrates_coefficients:
             *effects, coef = effects
             coef = coef[0].T
+        coef = self.centring.back(coef)
         factors, roots = [], self.levels.covariances.roots(levels)
         for factor, root, draws in zip(self.factors, roots, effects, strict=False):
             half = rng.standard_normal((factor.n_effects, len(theta) // 2))
@@ -197,6 +202,7 @@ def group_model(estimator, data, response, exposed=False):
     table = data.table
     table = Table(table.X[:, data.columns.fixed], table.y, table.weight, table.offset)
     prior, scale = prior_and_scale(estimator, table, layout, unit.size, unit.level)
+    centring = Centre(column_moments(table)[0]) if intercept else Centre()
     return GroupModel(
         layout=layout,
         columns=data.columns,
@@ -205,6 +211,7 @@ def group_model(estimator, data, response, exposed=False):
         unit=unit,
         prior=prior,
         scale=scale,
+        centring=centring,
         levels=levels,
         n_rows=float(data.rows.weight.sum()),
         exposed=exposed,

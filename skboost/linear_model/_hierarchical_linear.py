@@ -89,8 +89,9 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
     fit_intercept : bool, default=True
         Whether the model has an intercept.
     intercept_scale : "auto" or float, default="auto"
-        Scale of the intercept's prior. ``"auto"`` is ten times that of a standardised
-        feature, widened by where the responses and the features lie.
+        Scale of the prior that the intercept has at the centre of the columns.
+        ``"auto"`` is ten times that of a standardised feature, widened by where the
+        responses lie.
     noise : {"normal", "student_t"}, default="normal"
         Distribution of the noise. Under ``"student_t"`` outliers are expected and lose
         their pull; effects and coefficients have no closed form then, and are

@@ -22,13 +22,13 @@ from skboost.linear_model._model import (
     LinearModel,
     highest_point,
     learned,
-    prior_and_scale,
+    priors_of,
 )
 from skboost.linear_model._noise_predictive import NoisePredictive
 from skboost.linear_model._regressor import BayesianRegressor
 from skboost.linear_model._row_keywords import less_offset
 from skboost.linear_model._sources import Numbers, read_batch, read_rows, rows_in_place
-from skboost.linear_model._summary import level_and_spread, root_mean_squares
+from skboost.linear_model._summary import level_and_spread, sizes
 from skboost.targets import NOISES, PRIORS, KnownScale, as_noise_prior
 
 # Rows that the automatic prior of the noise scale stands for. One row of so small a
@@ -46,7 +46,7 @@ class NoiseModel(LinearModel):
     def start(self, target, rows):
         """The mode, which is the target's first guess, too."""
         level, spread = level_and_spread(rows)
-        width = spread / root_mean_squares(rows, self.layout.intercept)
+        width = spread / sizes(rows, self.layout.intercept, self.centre is not None)
         centre = np.zeros(len(width))
         if self.layout.intercept:
             centre[-1] = level
@@ -108,9 +108,11 @@ class BoostedBayesianLinearRegression(
     fit_intercept : bool, default=True
         Whether the model has an intercept.
     intercept_scale : "auto" or float, default="auto"
-        Scale of the intercept's prior, of the same kind and around zero. ``"auto"`` is
-        ten standard deviations of `y`, widened by what the mean of `y` and features
-        that are not centred add.
+        Scale of the prior, of the same kind and around zero, of the linear predictor at
+        the centre of the columns (their weighted means; of more than 300 parameters at
+        their zeros, widened): answers do not depend on where columns have their zero.
+        `partial_fit` keeps the centre of the first call. ``"auto"`` is ten standard
+        deviations of `y`, widened by what the mean of `y` adds.
     noise : {"normal", "student_t"}, default="normal"
         Distribution of the noise. Under ``"student_t"`` outliers are expected and
         lose their pull on the coefficients.
@@ -391,13 +393,12 @@ class BoostedBayesianLinearRegression(
         infer, noise = self.noise_scale == "infer", NOISES[self.noise](self.noise_df)
         further = ("log_noise_scale",) if infer else ()
         layout = Layout(feature_names(self), self._said.fit_intercept, further=further)
-        prior, scale = prior_and_scale(self, rows, layout, unit=spread, level=level)
+        priors = priors_of(self, rows, layout, unit=spread, level=level)
         noise_prior = as_noise_prior(self.noise_prior, spread, _NOISE_WEIGHT)
         return NoiseModel(
             layout=layout,
             likelihood=noise if infer else KnownScale(noise, self.noise_scale),
-            prior=prior,
-            scale=scale,
+            **priors,
             level_prior=noise_prior if infer else None,
             temperature=self.temperature,
             noise=noise,

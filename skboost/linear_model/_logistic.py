@@ -59,7 +59,8 @@ class BoostedBayesianLogisticRegression(
     fit_intercept : bool, default=True
         Whether the model has an intercept.
     intercept_scale : float, default=10.0
-        Of the intercept's prior, of the same kind.
+        Of the prior, of the same kind, that the intercept has at the centre of the
+        columns, their (weighted) means; see `BoostedBayesianLinearRegression`.
     class_weight : dict or "balanced", default=None
         As in scikit-learn; it multiplies `sample_weight`.
     formula, missing
@@ -429,20 +430,18 @@ class BoostedBayesianLogisticRegression(
 
     def _model(self, rows, classes):
         """The model of these parameters for some rows."""
-        several = len(classes) > 2
-        outputs = tuple(classes) if several else ()
+        outputs = tuple(classes) if (several := len(classes) > 2) else ()
         layout = Layout(feature_names(self), self._said.fit_intercept, outputs)
         exposed = has_offsets(rows)
         if several and exposed:
             raise ValueError(
                 f"offset must be None for more than two classes; got {len(classes)}."
             )
-        prior, scale = prior_of_classes(self, rows, layout, len(classes))
+        priors = prior_of_classes(self, rows, layout, len(classes))
         return ClassModel(
             layout=layout,
             likelihood=Multinomial(len(classes)) if several else Logistic(),
-            prior=prior,
-            scale=scale,
+            **priors,
             temperature=self.temperature,
             classes=classes,
             class_weight=copy(self.class_weight),

@@ -10,6 +10,7 @@ from skboost._budget import Budget
 from skboost._renamed import MOVED, MOVED_PRIORS
 from skboost._sklearn import InstanceOf, StrOptions
 from skboost._solver import climb
+from skboost.families import MAX_FULL_DIM
 from skboost.fitting import (
     BOOSTING_CONSTRAINTS,
     needs_start,
@@ -89,14 +90,15 @@ class LinearModel:
 
     `level_prior` is that of a last coordinate, the logarithm of a noise scale or of a
     dispersion, where the likelihood has one; `exposed` says whether rows of the fit had
-    offsets. `begun` is the model of the first batch of
-    several, whose prior is that of all of them.
+    offsets. `centre` are means of columns, where the intercept has its prior. `begun`
+    is the model of the first batch of several, whose prior is that of all of them.
     """
 
     layout: Layout
     likelihood: object
     prior: Prior
     scale: np.ndarray
+    centre: np.ndarray | None = None
     level_prior: object = None
     temperature: float = 1.0
     begun: object = None
@@ -109,6 +111,7 @@ class LinearModel:
             "scale": self.scale,
             "temperature": self.temperature,
             "fit_intercept": self.layout.intercept,
+            "centre": self.centre,
         }
         if self.level_prior is None:
             return GLMTarget(rows, self.likelihood, **settings)
@@ -124,6 +127,7 @@ class LinearModel:
             self,
             prior=FlatPrior(),
             scale=np.ones_like(self.scale),
+            centre=None,
             level_prior=self.level_prior and self.level_prior.flat(),
             temperature=1.0,
         )
@@ -216,15 +220,34 @@ def scale_of_all(unit, std):
     return np.full(len(std), unit / np.sqrt(np.mean(std**2)))
 
 
-def prior_and_scale(
+def priors_of(
     estimator, rows, layout, unit=1.0, level=0.0, auto=scale_by_column, chosen=None,
     prior=None,
 ):  # fmt: skip
-    """The prior of an estimator's parameters, and its scales for these rows.
+    """``prior``, ``scale`` and ``centre`` of a `LinearModel` of these rows, a dict.
 
     `unit` is the size of what the linear predictor has to explain, `level` where it
     lies; `chosen` is the scale of the prior and `prior` its kind, None for the
     estimator's.
+    """
+    scaled = prior_and_scale(estimator, rows, layout, unit, level, auto, chosen, prior)
+    prior, scale = scaled
+    centre, n = column_moments(rows)[0], rows.n_features
+    if not layout.intercept:
+        centre = None
+    elif layout.n_outputs * (n + 1) > MAX_FULL_DIM:
+        # There is no room for covariances with the intercept: its prior is at the zeros
+        # of the columns.
+        scale[n], centre = np.linalg.norm(scale * [*centre, 1.0]), None
+    return {"prior": prior, "scale": scale, "centre": centre}
+
+
+def prior_and_scale(
+    estimator, rows, layout, unit=1.0, level=0.0, auto=scale_by_column, chosen=None,
+    prior=None,
+):  # fmt: skip
+    """The prior of an estimator's parameters, and its scales for these rows; see
+    `priors_of`.
     """
     named = estimator.prior if prior is None else prior
     own = []
@@ -246,9 +269,8 @@ def prior_and_scale(
         if isinstance(width, str):
             # Ten units of the response, where a coefficient has one for one of the
             # feature: the classifier's defaults, 1 and 10, are the same on scaled
-            # features. Features that are not centred move the intercept.
-            mean, _ = column_moments(rows)
-            width = np.linalg.norm([10.0 * unit, level, *(scale * mean)])
+            # features.
+            width = np.linalg.norm([10.0 * unit, level])
         scale = np.append(scale, width)
     if own:
         prior = ColumnPriors(prior, own, len(scale))
@@ -306,10 +328,11 @@ def own_priors(given, features):
     return sorted(found.items())
 
 
-def highest_point(target, centre, unit, max_iter=500):
-    """Where quasi-Newton ascent from `centre`, in coordinates of size `unit`, ends.
+def highest_point(target, start, unit, max_iter=500):
+    """Where quasi-Newton ascent from `start`, in coordinates of size `unit`, ends.
 
-    Where a scale is to be learned, that of the smallest one that is tried.
+    Both are about the centre of the columns, and what is found is not. Where a scale is
+    to be learned, that of the smallest one that is tried.
     """
     budget = target.ledger.budget
     if target.scale_prior is not None:
@@ -317,9 +340,9 @@ def highest_point(target, centre, unit, max_iter=500):
         target = target.at_common_scale(smallest)
 
     def value_and_gradient(z):
-        value, score = target.value_and_score((centre + unit * z)[None])
-        return value[0], unit * score[0]
+        value, score = target.value_and_score(back(start + unit * z)[None])
+        return value[0], unit * target.centring.pushed(score[0])
 
-    options = {"maxiter": max_iter}
-    z, _ = climb(value_and_gradient, np.zeros(len(centre)), options, budget=budget)
-    return centre + unit * z
+    back, options = target.centring.back, {"maxiter": max_iter}
+    z, _ = climb(value_and_gradient, np.zeros(len(start)), options, budget=budget)
+    return back(start + unit * z)

@@ -20,7 +20,7 @@ from skboost.linear_model._model import (
     MOVED_OF_LINEAR_MODELS,
     SCALED_CONSTRAINTS,
     learned,
-    prior_and_scale,
+    priors_of,
 )
 from skboost.linear_model._ordinal_model import OrdinalModel, thresholds_of
 from skboost.linear_model._sources import (
@@ -62,7 +62,7 @@ class BoostedBayesianOrdinalRegression(
         factor of what "auto" is, 1 per standard deviation of the feature.
     intercept_scale : "auto" or float, default="auto"
         Scale of the prior of the first threshold, of the kind of `prior` and around
-        zero. ``"auto"`` is 10, widened by what features that are not centred add.
+        zero, at the centre of the columns. ``"auto"`` is 10.
     gap_scale : float, default=1.5
         Standard deviation of the logarithm of the distance between neighbouring
         thresholds, whose prior is normal around zero: with probability .9 distances
@@ -308,12 +308,11 @@ class BoostedBayesianOrdinalRegression(
         """The model of these parameters for some rows."""
         gaps = tuple(f"log_gap_{k}" for k in range(1, len(classes) - 1))
         layout = Layout(feature_names(self), True, further=gaps)
-        prior, scale = prior_and_scale(self, rows, layout)
+        priors = priors_of(self, rows, layout)
         return OrdinalModel(
             layout=layout,
             likelihood=CumulativeLogits(len(classes)),
-            prior=prior,
-            scale=scale,
+            **priors,
             temperature=self.temperature,
             classes=np.asarray(classes),
             gap_scale=self.gap_scale,

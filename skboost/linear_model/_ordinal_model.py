@@ -9,7 +9,7 @@ from scipy.special import log_expit, logit, logsumexp
 from skboost.linear_model._class_predictive import entropy_of
 from skboost.linear_model._model import LinearModel, highest_point
 from skboost.linear_model._predictive import Predictive, posterior_draws
-from skboost.linear_model._summary import root_mean_squares
+from skboost.linear_model._summary import sizes
 from skboost.serving import OrdinalClassifier
 from skboost.targets import OrdinalTarget, bounded_exp
 
@@ -44,6 +44,7 @@ class OrdinalModel(LinearModel):
             scale=self.scale,
             temperature=self.temperature,
             fit_intercept=True,
+            centre=self.centre,
         )
 
     def start(self, target, rows):
@@ -52,7 +53,7 @@ class OrdinalModel(LinearModel):
         (counts,) = rows.sum(partial(_class_weights, n_classes), 1)
         below = np.cumsum(counts + 0.5)[:-1] / (counts.sum() + 0.5 * n_classes)
         gaps = np.log(np.maximum(np.diff(logit(below)), 0.01))
-        size = root_mean_squares(rows, True)
+        size = sizes(rows, True, self.centre is not None)
         centre = np.concatenate([np.zeros(len(size) - 1), [-logit(below[0])], gaps])
         total = self.temperature * counts.sum()
         width = 1.0 / (

@@ -30,11 +30,15 @@ from skboost.linear_model._model import (
     LinearModel,
     highest_point,
     learned,
-    prior_and_scale,
+    priors_of,
 )
 from skboost.linear_model._row_keywords import checked_offset
 from skboost.linear_model._sources import Counts, read_batch, read_rows, rows_in_place
-from skboost.linear_model._summary import has_offsets, log_rate, root_mean_squares
+from skboost.linear_model._summary import (
+    has_offsets,
+    log_rate,
+    sizes,
+)
 from skboost.targets import NegativeBinomial, Poisson, as_dispersion_prior
 
 
@@ -49,7 +53,7 @@ class CountModel(LinearModel):
 
     def start(self, target, rows):
         """The mode, which is the target's first guess, too."""
-        size = root_mean_squares(rows, self.layout.intercept)
+        size = sizes(rows, self.layout.intercept, self.centre is not None)
         count = self.temperature * rows.summary.weight * rows.summary.level
         centre, width = np.zeros(len(size)), 1.0 / (size * np.sqrt(count + 1.0))
         if self.layout.intercept:
@@ -109,9 +113,9 @@ class BoostedBayesianPoissonRegression(
     fit_intercept : bool, default=True
         Whether the model has an intercept.
     intercept_scale : "auto" or float, default="auto"
-        Scale of the intercept's prior, of the same kind and around zero. ``"auto"`` is
-        10, widened by what the logarithm of the mean rate and features that are not
-        centred add.
+        Scale of the prior that the intercept has at the centre of the columns, as in
+        `BoostedBayesianLinearRegression`. ``"auto"`` is 10, widened by what the
+        logarithm of the mean rate adds.
     dispersion_prior : "auto" or DispersionPrior, default="auto"
         Prior of the dispersion under ``"negative_binomial"``:
         `DispersionPrior(median, sd)` of `skboost.priors`, under which its logarithm is
@@ -382,13 +386,12 @@ class BoostedBayesianPoissonRegression(
         dispersed = self.likelihood == "negative_binomial"
         further = ("log_dispersion",) if dispersed else ()
         layout = Layout(feature_names(self), self._said.fit_intercept, further=further)
-        prior, scale = prior_and_scale(self, rows, layout, level=log_rate(rows))
+        priors = priors_of(self, rows, layout, level=log_rate(rows))
         dispersion = as_dispersion_prior(self.dispersion_prior)
         return CountModel(
             layout=layout,
             likelihood=NegativeBinomial() if dispersed else Poisson(),
-            prior=prior,
-            scale=scale,
+            **priors,
             level_prior=dispersion if dispersed else None,
             temperature=self.temperature,
             exposed=has_offsets(rows),

@@ -105,8 +105,7 @@ def summary_of(rows):
 def column_moments(rows):
     """Weighted means of the columns and their standard deviations, never zero.
 
-    A constant column has its absolute value as deviation, one of zeros, or of what is
-    as good as zero, 1.
+    A constant column has its absolute value as deviation, one of zeros 1.
     """
     summary = summary_of(rows)
     return summary.mean, _deviation(summary.mean, summary.variance, _CONSTANT)
@@ -155,12 +154,17 @@ def level_and_spread(rows):
     """Weighted mean of a response and its standard deviation, never zero."""
     summary = summary_of(rows)
     # Responses may lie far from zero: moments of dense columns cancel nothing.
-    return summary.level, float(_deviation(summary.level, summary.spread, _ROUNDING))
+    spread = float(_deviation(summary.level, summary.spread, _ROUNDING))
+    # Squares of smaller ones than that leave the range of floating point.
+    return summary.level, spread if spread > 1e-150 else 1.0
 
 
-def root_mean_squares(rows, fit_intercept):
-    """Sizes of the columns, that of the intercept last, none zero."""
-    size = np.hypot(*column_moments(rows))
+def sizes(rows, fit_intercept, centred):
+    """Sizes of the columns, about their centre or zero, that of the intercept last,
+    none zero.
+    """
+    mean, std = column_moments(rows)
+    size = std if centred else np.hypot(mean, std)
     return np.append(size, 1.0) if fit_intercept else size
 
 
@@ -195,5 +199,4 @@ def _deviation(mean, variance, rounding):
     """A column whose deviation is at most so much of its mean is constant."""
     std, size = np.sqrt(np.maximum(variance, 0.0)), np.abs(mean)
     std = np.where(std <= rounding * size, size, std)
-    # Squares of smaller ones than that leave the range of floating point.
-    return np.where(std < 1e-150, 1.0, std)
+    return np.where(std == 0.0, 1.0, std)

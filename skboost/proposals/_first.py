@@ -15,11 +15,11 @@ from skboost._parallel import chunked_map
 from skboost._random import BASE, generator
 from skboost._solver import SMALLEST_TOL, ascend
 from skboost.approximation import Mixture
-from skboost.families import MAX_FULL_DIM, Component, DiagonalGaussian
+from skboost.families import MAX_FULL_DIM, Component, DiagonalGaussian, FullGaussian
 from skboost.modes import find_mode, inverse_curvature
 from skboost.objectives import JointELBO, SingleELBO
 from skboost.proposals._gaussian import fit_low_rank, natural_gaussian
-from skboost.targets import LogDensityError, shown_point, what_came
+from skboost.targets import CentredTarget, LogDensityError, shown_point, what_came
 
 # --- where the density is positive
 
@@ -98,6 +98,14 @@ def first_component(target, family, starts, settings, tol=1e-10):
 
 def _member(target, starts, settings, tol, family):
     """ELBO on its draws, and one variant's best member."""
+    if target.centring.columns is not None and family.full_covariance:
+        about = CentredTarget(target), target.centring.about(starts)
+        value, found = _member(*about, settings, tol, family)
+        mean, _, factor = found.structure()
+        # Triangular as before: the intercept is the last of its linear predictor.
+        factor = target.centring.back(factor.T).T
+        params = FullGaussian().from_factor(target.centring.back(mean), factor)
+        return value, Component(found.family, params)
     curvature, candidates = _expected_curvature(target, family), None
     if curvature is not None:
         parts = target.dim, target.ledger.budget, tol, target.first_guess

@@ -57,8 +57,8 @@ class Moments(NamedTuple):
     """Sums over rows about the means of columns and responses, in units of the prior.
 
     They are on the `axes` (dim, dim) on which products of columns are diagonal, with
-    the diagonal `size`. `mean` is that of the columns, zero without an intercept, as is
-    the `level` of the responses.
+    the diagonal `size`. `mean` is that of the columns beyond the target's centre, zero
+    without an intercept, as is the `level` of the responses.
     """
 
     weight: float
@@ -81,7 +81,8 @@ class Moments(NamedTuple):
         own = np.append(target.scale[:n], 1.0)
         found = target.temperature * found * np.outer(own, own)
         size, axes = np.linalg.eigh(found[:n, :n])
-        products, mean = found[:n, n] @ axes, (own * centre)[:n] @ axes
+        beyond = centre[:n] - (0.0 if (at := target.centring.columns) is None else at)
+        products, mean = found[:n, n] @ axes, (own[:n] * beyond) @ axes
         weight, square = target.temperature * weight, float(found[n, n])
         size = np.maximum(size, 0.0)
         return cls(weight, axes, size, products, square, mean, centre[n])
@@ -263,4 +264,5 @@ def _moments(target, found, k, share, levels, sums, width):
         covariance[-1, -1] = max(covariance[-1, -1], step**2 / 12.0)
     turn = np.eye(target.dim)
     turn[:n, :n] = target.scale[:n, None] * sums.axes
-    return turn @ mean, turn @ covariance @ turn.T
+    moments = (turn @ mean)[None], (turn @ covariance @ turn.T)[None]
+    return [part[0] for part in target.centring.gaussians_back(*moments)]

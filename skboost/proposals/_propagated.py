@@ -113,7 +113,8 @@ _MIXTURES = {
 
 
 def signed_rows(target, family):
-    """The rows of a regression with classes, signs of two of them, or counts.
+    """The rows of a regression with classes, signs of two of them, or counts, about
+    the centre.
 
     They give the moments for which a family has room.
     """
@@ -121,6 +122,9 @@ def signed_rows(target, family):
     parts = zip(*target.rows.map(_arrays), strict=True)
     X, y, weight, offset = map(np.concatenate, parts)
     if target.intercept:
+        # Far from zero products would lose the digits of what tells rows apart.
+        columns = target.centring.columns
+        X = X if columns is None else X - columns
         X = np.column_stack([X, np.ones(len(X))])
     if isinstance(target.likelihood, Multinomial):
         nodes = softmax_nodes(target.likelihood.n_outputs - 1, _N_NODES)
@@ -147,12 +151,13 @@ def _arrays(table):
     return X, block.y, np.broadcast_to(block.weight, len(block)), offset
 
 
-def _components(family, gaussians):
-    covariances = gaussians.covariances
+def _components(target, family, gaussians):
+    """Of parameters, from `Gaussians` of those about the centre."""
+    means, covariances = target.centring.gaussians_back(*gaussians[1:])
     if covariances.ndim == 3:
         family = family if family.full_covariance else FullGaussian()
         covariances = map(_proper, covariances)
-    moments = zip(gaussians.means, covariances, strict=True)
+    moments = zip(means, covariances, strict=True)
     return tuple(Component(family, family.from_moments(*pair)) for pair in moments)
 
 
@@ -185,7 +190,7 @@ class PropagatedProposer(DensityProposer):
         gaussians = signed_rows(target, self.family).gaussians(
             target.scale[None] ** 2, bounded=target.log_concave
         )
-        return Mixture.single(*_components(self.family, gaussians)), Modes()
+        return Mixture.single(*_components(target, self.family, gaussians)), Modes()
 
 
 class EvidenceProposer(FamilyProposer):
@@ -251,10 +256,10 @@ class PropagatedScales(EvidenceProposer):
     def at_scales(self, target, settings):
         """See `EvidenceProposer`."""
         parts = quadratic_nodes(target) or _propagated_nodes(target, self.family)
-        return mixture_of(parts, self.family, settings)
+        return mixture_of(parts, target, self.family, settings)
 
 
-def mixture_of(parts, family, settings):
+def mixture_of(parts, target, family, settings):
     """The mixture of `Nodes` of every kind of prior, and the `ScaleNode` of each."""
     share = np.array([part.log_evidence for part in parts])
     share = np.exp(share - share.max())
@@ -263,7 +268,7 @@ def mixture_of(parts, family, settings):
     for kind, part in enumerate(parts):
         values = zip(part.log_s, part.bounded, strict=True)
         nodes += [ScaleNode(float(s), kind, bool(low)) for s, low in values]
-        components += _components(family, part.gaussians)
+        components += _components(target, family, part.gaussians)
         light = np.minimum(part.weights, share[kind]) < _LIGHTEST
         weights.append(np.where(light, 0.0, share[kind] * part.weights))
     return heaviest(components, np.concatenate(weights), nodes, settings)

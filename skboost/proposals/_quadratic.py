@@ -189,6 +189,7 @@ def _part(target, step):
         "scale": target.scale,
         "temperature": target.temperature * len(target.rows) / len(rows),
         "fit_intercept": target.intercept,
+        "centre": target.centring.columns,
     }
     return GLMTarget(rows, likelihood, **settings)
 

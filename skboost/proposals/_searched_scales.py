@@ -42,9 +42,10 @@ class SearchedProposer(EvidenceProposer):
         """See `EvidenceProposer`."""
         full = self.family.exact_expectations and self.family.full_covariance
         if full and isinstance(target, OrdinalTarget):
-            parts = quadratic_nodes(target, self.starts[0])
+            start = target.centring.about(self.starts[0])
+            parts = quadratic_nodes(target, start)
             if parts is not None:
-                return mixture_of(parts, self.family, settings)
+                return mixture_of(parts, target, self.family, settings)
         factor = target.scale_prior.factor
         found = scale_nodes(
             _Searches(self, target, settings),

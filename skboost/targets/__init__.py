@@ -5,8 +5,10 @@ from skboost._math import bounded_exp
 from skboost._row_blocks import Table
 from skboost.targets._base import Ledger, Target, warn_of_wrong_gradient
 from skboost.targets._callable import CallableTarget
+from skboost.targets._centre import Centre
 from skboost.targets._column_priors import ColumnPriors, ColumnScale, has_mean
 from skboost.targets._composed import (
+    CentredTarget,
     ComposedTarget,
     LogJoint,
     TransformedTarget,

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from skboost._budget import Budget
+from skboost.targets._centre import Centre
 
 _LOGGER = logging.getLogger("skboost")
 # Seconds of evaluations after which a run says that it goes on.
@@ -131,8 +132,11 @@ class Target:
     log_concave = False
     # Whether the search for a first component finds all modes, so that none can hide.
     modes_known = False
-    # Mean and standard deviations of a narrow Gaussian near the mode, from which ascent
-    # by natural gradients begins; None is zero, and 0.1.
+    # Where intercepts have their prior, and searches their coordinates.
+    centring = Centre()
+    # Mean and standard deviations, about the centre, of a narrow Gaussian near the
+    # mode, from which ascent by natural gradients begins; None is zero, and 0.1. In
+    # place of deviations there may be a root of the covariance.
     first_guess = None
     # Whether it is known that it can be normalised: what has no end then is a prior
     # that is too weak.

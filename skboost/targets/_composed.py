@@ -121,6 +121,45 @@ def updated_target(likelihood, prior, temperature=1.0):
     return ComposedTarget(likelihood, prior, temperature)
 
 
+class CentredTarget(Target):
+    """A target in parameters about its `Centre`, where columns far from zero leave no
+    correlations with the intercept.
+    """
+
+    def __init__(self, target):
+        self.target, self.dim, self.ledger = target, target.dim, target.ledger
+        for name in ("exact_gaussian", "knows_curvature", "log_concave", "light_tails"):
+            setattr(self, name, getattr(target, name))
+        if target.first_guess is not None:
+            mean, width = target.first_guess
+            width = width if width.ndim == 1 else target.centring.about(width.T).T
+            self.first_guess = target.centring.about(mean), width
+
+    def log_density(self, theta, strict=False):
+        """Log joint at each draw; see `Target`."""
+        return self.target.log_density(self.target.centring.back(theta), strict)
+
+    def value_and_score(self, theta, strict=False):
+        """Log joint and its gradient at each draw; see `Target`."""
+        place, push = self.target.centring.back(theta), self.target.centring.pushed
+        value, score = self.target.value_and_score(place, strict)
+        return value, push(score)
+
+    def expected_log_density(self, mean, variance=None, factor=None):
+        """As `GLMTarget.expected_log_density`; there is a factor, and no variance."""
+        back, push = self.target.centring.back, self.target.centring.pushed
+        place = back(mean), variance, back(factor.T).T
+        value, mean, _, factor = self.target.expected_log_density(*place)
+        return value, push(mean), None, push(factor.T).T
+
+    def expected_curvature(self, mean, factor):
+        """As `GLMTarget.expected_curvature`."""
+        back, push = self.target.centring.back, self.target.centring.pushed
+        place = back(mean), back(factor.T).T
+        value, slope, bend = self.target.expected_curvature(*place)
+        return value, push(slope), push(push(bend).T)
+
+
 # Half of the way to where transforms stop to change, and more than any scale needs.
 _LARGEST = 300.0
 

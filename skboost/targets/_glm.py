@@ -11,6 +11,7 @@ import numpy as np
 
 from skboost._parallel import scratch
 from skboost.targets._base import Target
+from skboost.targets._centre import Centre
 from skboost.targets._design import Block, GaussianPredictors
 from skboost.targets._likelihood import WeightedRows
 from skboost.targets._priors import FlatPrior, NormalPrior
@@ -124,13 +125,16 @@ class GLMTarget(Target):
 
     def __init__(
         self, rows, likelihood, *, temperature=1.0, prior=None, scale=None,
-        fit_intercept=True,
+        fit_intercept=True, centre=None,
     ):  # fmt: skip
         self.rows, self.likelihood = rows, likelihood
         self.temperature, self.intercept = temperature, bool(fit_intercept)
         # Parameters of one linear predictor.
         n_coefs = rows.n_features + self.intercept
         self.dim = n_coefs * likelihood.n_outputs
+        # Where the intercepts have their prior; at zero by default.
+        columns = centre if self.intercept else None
+        self.centring = Centre(columns, likelihood.n_outputs)
         self.light_tails = likelihood.light_tails
         self.prior = NormalPrior() if prior is None else prior
         if scale is not None and np.shape(scale) == (n_coefs,):
@@ -196,7 +200,7 @@ class GLMTarget(Target):
         """Log joint density (n_draws,) of draws (n_draws, dim), nats."""
         theta = self._checked(theta)
         self.ledger.spend(len(theta))
-        out = self.prior.log_density(theta, self.scale)
+        out = self.prior.log_density(self.centring.about(theta), self.scale)
         for batch in self._batches(theta):
             (value,) = self._over_rows(self._sums.value, theta[batch])
             out[batch] += value
@@ -206,7 +210,10 @@ class GLMTarget(Target):
         """Log joint density (n_draws,) and its gradient (n_draws, dim)."""
         theta = self._checked(theta)
         self.ledger.spend(len(theta))
-        value, score = self.prior.value_and_score(theta, self.scale)
+        value, score = self.prior.value_and_score(
+            self.centring.about(theta), self.scale
+        )
+        score = self.centring.pulled(score)
         for batch in self._batches(theta):
             some = theta[batch]
             more, slope = self._over_rows(self._sums.value_and_slope, some, some.size)
@@ -230,22 +237,26 @@ class GLMTarget(Target):
         value, *others = self.rows.sum(partial(func, columns), width, entries)
         return theta @ self._linear + (value + self._constant), *others
 
-    # --- around a point, of one linear predictor
+    # --- around a point, of one linear predictor, in parameters about the centre
 
     def expansion(self, theta, bends=True):
         """Log likelihood, its slope (dim,) and, if `bends`, minus its Hessian."""
         self.ledger.spend()
+        theta = self.centring.back(theta)
         part = partial(self._sums.expansion, theta, bends)
         width = self._sums.n_temporaries * self.dim
         value, slope, *bend = self.rows.sum(part, width, self.dim**2 if bends else 1)
         value += theta @ self._linear + self._constant
-        return value, slope + self._linear, *bend
+        push = self.centring.pushed
+        return value, push(slope + self._linear), *(push(push(b).T) for b in bend)
 
     def skewness(self, theta, factor):
         """What third derivatives pull the mean from the mode by (dim,), under F F^T."""
         self.ledger.spend()
+        theta, factor = self.centring.back(theta), self.centring.back(factor.T).T
         part = partial(self._sums.skewness, theta, factor)
-        return self.rows.sum(part, self._sums.n_temporaries * self.dim)[0]
+        pull = self.rows.sum(part, self._sums.n_temporaries * self.dim)[0]
+        return self.centring.pushed(pull)
 
     # --- under Gaussians
 
@@ -262,13 +273,16 @@ class GLMTarget(Target):
         width = self._sums.n_temporaries * max(self.dim, width)
         entries = 2 * self.dim + (0 if factor is None else factor.size)
         value, g_mean, *others = self.rows.sum(part, width, entries)
-        prior = self._expected_prior(mean, variance, factor)
+        prior, about = self._expected_prior(mean, variance, factor)
         g_variance = g_factor = None
         if variance is not None:
-            g_variance = others.pop(0) + prior.d_variance
+            slope = self.centring.pulled_variances(prior.d_variance)
+            g_variance = others.pop(0) + slope
         if factor is not None:
-            g_factor = others.pop(0) + 2.0 * prior.d_variance[:, None] * factor
-        return value + prior.value, g_mean + prior.d_mean, g_variance, g_factor
+            slope = self.centring.pulled(2.0 * prior.d_variance * about)
+            g_factor = others.pop(0) + slope.T
+        g_mean = g_mean + self.centring.pulled(prior.d_mean)
+        return value + prior.value, g_mean, g_variance, g_factor
 
     def expected_curvature(self, mean, factor):
         """E[log joint], its mean gradient and E[-Hessian] under N(mean, F F^T).
@@ -281,15 +295,19 @@ class GLMTarget(Target):
         width = max(self.dim, self.likelihood.n_outputs * factor.shape[1])
         width *= self._sums.n_temporaries
         value, g_mean, curvature = self.rows.sum(part, width, self.dim**2)
-        prior = self._expected_prior(mean, None, factor)
+        prior, _ = self._expected_prior(mean, None, factor)
         # By Price's theorem.
-        curvature[np.diag_indices(self.dim)] -= 2.0 * prior.d_variance
-        return value + prior.value, g_mean + prior.d_mean, curvature
+        curvature -= 2.0 * self.centring.curvature(prior.d_variance)
+        g_mean = g_mean + self.centring.pulled(prior.d_mean)
+        return value + prior.value, g_mean, curvature
 
     def _expected_prior(self, mean, variance=None, factor=None):
-        total = np.zeros(self.dim)
+        """That of parameters about the centre, and rows of the factor there."""
+        total, about = np.zeros(self.dim), None
         if variance is not None:
-            total = total + variance
+            total = total + self.centring.variances(variance)
         if factor is not None:
-            total = total + np.einsum("ij,ij->i", factor, factor)
-        return self.prior.expected(mean, total, self.scale)
+            about = self.centring.about(factor.T)
+            total = total + np.einsum("ij,ij->j", about, about)
+        mean = self.centring.about(mean)
+        return self.prior.expected(mean, total, self.scale), about

@@ -273,7 +273,8 @@ class OrdinalTarget(GLMTarget):
         as it does under the Gaussian, nearly.
         """
         ends = np.concatenate([theta[None], theta + factor.T, theta - factor.T])
+        ends = self.centring.back(ends)
         self.ledger.spend(len(ends))
         _, slope = self._over_rows(self._sums.value_and_slope, ends, ends.size)
-        slope = slope.reshape(self.dim, -1).T
+        slope = self.centring.pushed(slope.reshape(self.dim, -1).T)
         return 0.5 * (slope[1:].sum(axis=0) - 2.0 * len(theta) * slope[0])

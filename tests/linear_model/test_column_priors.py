@@ -41,7 +41,11 @@ def test_a_linear_regression_with_known_noise_has_the_conjugate_posterior():
     found = fitted("numbers", prior, **known).posterior_
     A = np.column_stack([X, np.ones(30)])
     scale, mean = np.array([1.5, 0.3, 0.5, 10.0]), np.array([0.0, 2.0, 0.0, 0.0])
-    covariance = np.linalg.inv(A.T @ A / 0.64 + np.diag(scale**-2.0))
+    # The intercept has its prior at the centre of the columns.
+    about = np.eye(4)
+    about[3, :3] = X.mean(axis=0)
+    prior = about.T @ np.diag(scale**-2.0) @ about
+    covariance = np.linalg.inv(A.T @ A / 0.64 + prior)
     expected = covariance @ (A.T @ y / 0.64 + mean / scale**2)
     assert found.mean() == pytest.approx(expected, abs=1e-6)
     assert found.std() == pytest.approx(np.sqrt(covariance.diagonal()), rel=1e-6)

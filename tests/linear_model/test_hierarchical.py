@@ -396,7 +396,9 @@ def exact_log_joint(X, y):
         white = np.linalg.solve(covariance, residual[..., None])[..., 0]
         value = -0.5 * ((residual * white).sum(axis=1) + len(y) * np.log(2 * np.pi))
         value -= 0.5 * np.linalg.slogdet(covariance)[1]
-        value += norm.logpdf(slope, scale=2.0) + norm.logpdf(intercept, scale=3.0)
+        # The intercept has its prior at the centre of the column.
+        centre = intercept + X["hours"].mean() * slope
+        value += norm.logpdf(slope, scale=2.0) + norm.logpdf(centre, scale=3.0)
         value += halfnorm.logpdf(sd, scale=1.5)
         # The variance has an inverse gamma distribution.
         return value + invgamma.logpdf(noise**2, 1.0, scale=0.64) + np.log(2 * noise)

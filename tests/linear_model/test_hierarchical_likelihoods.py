@@ -97,7 +97,9 @@ def long_run(X, y, log_likelihood, log_prior, start, n_steps=2500, seed=1):
         return np.add.reduceat(log_likelihood(y, eta, theta[:, 3:]), starts, axis=1)
 
     def prior(theta):
-        levels = norm.logpdf(theta[:, 0]) + norm.logpdf(theta[:, 1], scale=3.0)
+        # The intercept has its prior at the centre of the column.
+        centre = theta[:, 1] + X[:, 0].mean() * theta[:, 0]
+        levels = norm.logpdf(theta[:, 0]) + norm.logpdf(centre, scale=3.0)
         levels += norm.logpdf(np.exp(theta[:, 2])) + theta[:, 2]
         return levels + log_prior(theta[:, 3:])
 

@@ -58,14 +58,18 @@ def dense_quadrature(X, y, log_s, level, fit_intercept=True, temperature=1.0):
     """Probabilities of a grid of scale and noise; coefficients and their squares."""
     n, spread = len(y), y.std()
     unit = spread / X.std(axis=0)
-    intercept = np.linalg.norm([10 * spread, y.mean(), *(unit * X.mean(axis=0))])
+    intercept = np.linalg.norm([10 * spread, y.mean()])
+    # The intercept has its prior at the centre of the columns.
+    back = np.eye(X.shape[1] + fit_intercept)
+    if fit_intercept:
+        back[-1, :-1] = -X.mean(axis=0)
     A = np.column_stack([X, np.ones(n)]) if fit_intercept else X
     log_joint = HalfTPrior(scale=1.5).value_and_score(log_s)[0]
     log_joint += NoiseScalePrior(0.1, 1e-2 * spread).value_and_score(level)[0]
     coef, square = np.empty((2, *log_s.shape, A.shape[1]))
     for k in np.ndindex(log_s.shape):
         scales = np.append(np.exp(log_s[k]) * unit, intercept)[: A.shape[1]]
-        S, noise = np.diag(scales**2), np.exp(2 * level[k])
+        S, noise = back @ np.diag(scales**2) @ back.T, np.exp(2 * level[k])
         total = A @ S @ A.T + noise / temperature * np.eye(n)
         # A power of a normal density is one of a larger variance, and a factor.
         log_joint[k] += 0.5 * n * np.log(2 * np.pi * noise / temperature)

@@ -120,8 +120,12 @@ def test_prior_and_likelihood_are_those_of_the_model_by_hand():
     sign = 2.0 * BINARY - 1.0
     rows = -np.log1p(np.exp(-sign * (X @ theta[:2] + theta[2])))
     scale = [0.5, 2.0, 10.0]
-    expected = 0.5 * np.where(BINARY, 3.0, 1.0) @ rows
-    expected += laplace.logpdf(theta, scale=scale).sum()
+    # The prior of the intercept is about the centre; rows weigh as their classes do.
+    weight = np.where(BINARY, 3.0, 1.0)
+    centre = np.average(X, axis=0, weights=weight)
+    expected = 0.5 * weight @ rows
+    about = theta + [0.0, 0.0, centre @ theta[:2]]
+    expected += laplace.logpdf(about, scale=scale).sum()
     assert fitted.make_log_joint(X, BINARY)(theta) == pytest.approx(expected, rel=1e-12)
 
 
@@ -133,10 +137,10 @@ def test_after_partial_fit_the_prior_is_that_of_the_first_call():
     scales = REAL[first].std() / X[first].std(axis=0)
     theta = np.array([2.0, 0.1, 4.0])
     eta = X @ theta[:2] + theta[2]
-    mean = (scales * X[first].mean(axis=0)).tolist()
-    intercept = np.linalg.norm([10.0 * REAL[first].std(), REAL[first].mean(), *mean])
+    intercept = np.linalg.norm([10.0 * REAL[first].std(), REAL[first].mean()])
+    about = theta + [0.0, 0.0, X[first].mean(axis=0) @ theta[:2]]
     expected = norm.logpdf(REAL, eta, 1.0).sum()
-    expected += norm.logpdf(theta, scale=[*scales, intercept]).sum()
+    expected += norm.logpdf(about, scale=[*scales, intercept]).sum()
     found = streamed.make_log_joint(X, REAL)(theta)
     assert found == pytest.approx(expected, rel=1e-10)
 

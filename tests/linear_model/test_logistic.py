@@ -23,11 +23,14 @@ def log_joint(theta, prior="normal", scale=1.0, intercept_scale=10.0, weight=1.0
     eta = theta[:, :1] * X[:, 0] + theta[:, 1:]
     likelihood = (weight * (Y * eta - np.logaddexp(0.0, eta))).sum(axis=1)
     density = PRIORS[prior]
+    # The intercept has its prior at the centre of the column.
+    weight = np.broadcast_to(weight, len(X))
+    at_centre = theta[:, 1] + np.average(X[:, 0], weights=weight) * theta[:, 0]
     return (
         likelihood
         + density.logpdf(theta[:, 0] / scale)
         - np.log(scale)
-        + density.logpdf(theta[:, 1] / intercept_scale)
+        + density.logpdf(at_centre / intercept_scale)
         - np.log(intercept_scale)
     )
 

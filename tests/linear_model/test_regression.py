@@ -46,6 +46,11 @@ def test_a_known_scale_and_a_normal_prior_give_the_closed_form(
     ).fit(X, Y, weight)  # fmt: skip
     A = np.column_stack([X, np.ones(len(Y))]) if fit_intercept else X
     prior = np.diag(1.0 / np.array([1.0, 2.0, 3.0, 4.0])[: A.shape[1]] ** 2)
+    if fit_intercept:
+        # The intercept has its prior at the centre of the columns.
+        about = np.eye(4)
+        about[3, :3] = np.average(X, axis=0, weights=weight)
+        prior = about.T @ prior @ about
     scaled = temperature * weight[:, None] * A / 0.25
     covariance = np.linalg.inv(A.T @ scaled + prior)
     assert fitted.posterior_.n_components == 1
@@ -188,9 +193,11 @@ def test_other_parameters_can_not_go_on(params):
 def test_pieces_with_a_known_scale_are_the_whole(temperature):
     prior = {"noise_scale": 0.5, "prior_scale": 3.0, "intercept_scale": 3.0}
     settings = {"temperature": temperature, **prior}
-    whole, pieces = regression(**settings).fit(X, Y), regression(**settings)
-    for rows in np.array_split(np.arange(40), 8):
-        pieces.partial_fit(X[rows], Y[rows])
+    # Every piece has the same centre, where the intercept has its prior.
+    rows, y = (np.stack([part, -part], axis=1).reshape(80, -1) for part in (X, Y))
+    whole, pieces = regression(**settings).fit(rows, y[:, 0]), regression(**settings)
+    for some in np.array_split(np.arange(80), 8):
+        pieces.partial_fit(rows[some], y[some, 0])
     assert whole.posterior_.hellinger(pieces.posterior_).distance < 1e-3
     assert_allclose(pieces.coef_, whole.coef_, atol=1e-4)
 

@@ -1,0 +1,144 @@
+"""Answers do not depend on where columns, and responses, have their zero."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from skboost import (
+    BoostedBayesianLinearRegression,
+    BoostedBayesianLogisticRegression,
+    BoostedBayesianOrdinalRegression,
+    BoostedBayesianPoissonRegression,
+    BoostedHierarchicalLinearRegression,
+    BoostedHierarchicalLogisticRegression,
+    BoostedHierarchicalOrdinalRegression,
+    BoostedHierarchicalPoissonRegression,
+    RowBlocks,
+)
+
+# Degrees Celsius or Kelvin, a year, a Julian day.
+ORIGINS = (300.0, 2020.0, 2_459_000.0)
+RNG = np.random.default_rng(0)
+TIME, OTHER = RNG.uniform(size=80), RNG.standard_normal(80)
+GROUP = RNG.integers(0, 6, 80)
+ETA = 3.5 * (TIME - 0.5) + 0.5 * OTHER
+NUMBERS = ETA + 0.5 * RNG.standard_normal(80)
+COUNTS = RNG.poisson(np.exp(0.5 * ETA + 1.0))
+CLASSES = (RNG.logistic(size=80) < ETA).astype(int)
+RANKS = np.digitize(ETA + RNG.logistic(size=80), [-1.0, 1.0])
+SETTINGS = {"random_state": 0, "max_iter": 2}
+CASES = {
+    "two classes": (BoostedBayesianLogisticRegression, CLASSES, {}),
+    "a known scale": (
+        BoostedBayesianLogisticRegression, CLASSES, {"prior_scale": 2.0},
+    ),
+    "a Laplace prior": (
+        BoostedBayesianLogisticRegression, CLASSES, {"prior": "laplace"},
+    ),
+    "a low-rank family": (
+        BoostedBayesianLogisticRegression, CLASSES,
+        {"prior_scale": 2.0, "family": "gaussian-low-rank"},
+    ),
+    "several classes": (BoostedBayesianLogisticRegression, RANKS, {}),
+    "ordered classes": (
+        BoostedBayesianOrdinalRegression, RANKS, {"prior_scale": "auto"},
+    ),
+    "normal noise": (BoostedBayesianLinearRegression, NUMBERS, {}),
+    "Student-t noise": (
+        BoostedBayesianLinearRegression, NUMBERS,
+        {"noise": "student_t", "prior_scale": "auto"},
+    ),
+    "counts": (BoostedBayesianPoissonRegression, COUNTS, {}),
+    "negative binomial counts": (
+        BoostedBayesianPoissonRegression, COUNTS,
+        {"likelihood": "negative_binomial", "prior_scale": "auto"},
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def no_raw_warning():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        yield
+
+
+def rows(origin):
+    return np.column_stack([origin + TIME, OTHER])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_origins_of_a_column(name):
+    kind, y, settings = CASES[name]
+    fitted = {
+        origin: kind(**SETTINGS, **settings).fit(rows(origin), y)
+        for origin in (0.0, *ORIGINS)
+    }
+    near = fitted.pop(0.0)
+    if name == "a low-rank family":
+        # It has no room for correlations with the intercept of a column that far off.
+        fitted = {300.0: fitted[300.0]}
+    width = np.ptp(near.coef_interval(), axis=-1).ravel()
+    for origin, far in fitted.items():
+        assert far.coef_ == pytest.approx(near.coef_, rel=0.01, abs=0.002)
+        found = np.ptp(far.coef_interval(), axis=-1).ravel()
+        assert found[0] == pytest.approx(width[0], rel=0.05)
+        assert far.elbo_ == pytest.approx(near.elbo_, abs=0.1)
+        answers = (one.predict(rows(at)) for one, at in ((near, 0.0), (far, origin)))
+        assert np.mean(np.isclose(*answers, rtol=0.01)) > 0.98
+
+
+GROUPED = {
+    "normal noise": (BoostedHierarchicalLinearRegression, NUMBERS, {}),
+    "a Laplace prior": (
+        BoostedHierarchicalLinearRegression, NUMBERS, {"prior": "laplace"},
+    ),
+    "classes": (BoostedHierarchicalLogisticRegression, CLASSES, {}),
+    "counts": (BoostedHierarchicalPoissonRegression, COUNTS, {}),
+    "ordered classes": (BoostedHierarchicalOrdinalRegression, RANKS, {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GROUPED)
+def test_origins_of_a_column_beside_groups(name):
+    kind, y, settings = GROUPED[name]
+    given = settings | {"groups": [2], "random_state": 0}
+    fitted = {
+        origin: kind(**given).fit(np.column_stack([rows(origin), GROUP]), y)
+        for origin in ((0.0, 2020.0) if settings else (0.0, *ORIGINS[1:]))
+    }
+    near = fitted.pop(0.0)
+    width = np.ptp(near.coef_interval(), axis=-1).ravel()
+    for origin, far in fitted.items():
+        assert far.coef_ == pytest.approx(near.coef_, rel=0.01, abs=0.002)
+        found = np.ptp(far.coef_interval(), axis=-1).ravel()
+        assert found[0] == pytest.approx(width[0], rel=0.05)
+        pairs = (near, 0.0), (far, origin)
+        tables = [(one, np.column_stack([rows(at), GROUP])) for one, at in pairs]
+        answers = [one.predict(table) for one, table in tables]
+        # Two averages of 1,024 draws of deviation .25 differ by .011 on average.
+        assert np.mean(np.isclose(*answers, rtol=0.01, atol=0.035)) > 0.98
+        # Where its columns are zero is far from all rows, for intercepts as for rates.
+        shift = far.intercept_ + origin * far.coef_[0]
+        assert shift == pytest.approx(near.intercept_, abs=0.05)
+
+
+def test_pieces_blocks_and_sparse_rows_have_the_same_centre():
+    X, y = rows(2020.0), CLASSES
+    whole = BoostedBayesianLogisticRegression(**SETTINGS).fit(X, y)
+    halves = [(X[:30], y[:30]), (X[30:], y[30:])]
+    alike = sparse.csr_matrix(X), RowBlocks(lambda: iter(halves))
+    for given in alike:
+        other = BoostedBayesianLogisticRegression(**SETTINGS)
+        other.fit(given, None if given is alike[1] else y)
+        assert other.coef_ == pytest.approx(whole.coef_, rel=1e-4)
+    near, far = (BoostedBayesianLogisticRegression(**SETTINGS) for _ in range(2))
+    for some in np.array_split(np.arange(80), 2):
+        near.partial_fit(rows(0.0)[some], y[some])
+        far.partial_fit(X[some], y[some])
+    assert far.coef_ == pytest.approx(near.coef_, rel=0.02)
+    log_joint = whole.make_log_joint(X, y)
+    evidence = whole.posterior_.evidence(log_joint, random_state=0)
+    assert evidence.elbo == pytest.approx(whole.elbo_, abs=0.05)
