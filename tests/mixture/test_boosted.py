@@ -337,6 +337,6 @@ def test_boosting_ends_where_little_remains_and_no_optimum_is_missing(groups, mo
     X, _ = groups
     settings = {"max_iter": 4, "n_draws": 256, "n_restarts": 2}
     fit, longer = model(**settings).fit(X), model(tol=1e-4, **settings).fit(X)
-    assert fit.n_iter_ == 1 and fit.converged_
+    assert fit.n_iter_ == 1 and "every optimum" in fit.message_
     assert fit.remaining_kl_ < 1.0
     assert longer.n_iter_ > 1

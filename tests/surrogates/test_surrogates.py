@@ -129,3 +129,11 @@ def test_wider_draws_are_weighted_as_draws_of_the_mixture():
     exact = 1.5 * (1.0 + np.log(2.0 * np.pi * 0.64) - 0.64)
     elbo = fresh.elbo()
     assert elbo.se < 0.02 and abs(elbo.value - exact) < 4.0 * elbo.se
+
+
+def test_the_first_gaussian_leans_to_the_side_that_falls_slowly():
+    """A log-gamma density, whose mean is to the left of its mode at zero."""
+    density = lambda x: np.sum(x - np.exp(x), axis=1)  # noqa: E731
+    target = CallableTarget(density, 2, vectorized=True)
+    near = laplace(target, np.full(2, 0.3), False)
+    assert (near.mean < -0.1).all() and (near.mean > -0.8).all()
