@@ -9,7 +9,7 @@ from skboost.boosting._lattice import LatticeBoosting
 from skboost.boosting._nodes import NodeState, advanced, opened
 from skboost.boosting._root_combination import RootCombination
 from skboost.boosting._simplex import SimplexCombination, SimplexIterate
-from skboost.boosting._state import Facts, Info, Move, State
+from skboost.boosting._state import Awaited, Facts, Info, Move, State
 from skboost.boosting._surrogate import SurrogateBoosting
 from skboost.boosting._weighted import WeightedBoosting
 

@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator
 from skboost._pickles import check_version
 from skboost._sklearn import registered_callbacks
 from skboost._version import __version__
+from skboost.boosting import Awaited
 from skboost.families import VariationalFamily
 from skboost.posterior import is_public, refusing_damage, write_atomically
 
@@ -256,7 +257,12 @@ class _Pickler(pickle.Pickler):
         return "family" if own else None
 
     def reducer_override(self, value):
-        """Dataclasses by their fields: caches are left out, constructors check."""
+        """Dataclasses by their fields: caches are left out, constructors check. What is
+        awaited is computed now."""
+        if isinstance(value, Awaited):
+            value = value.result
+            if isinstance(value, tuple):
+                return type(value), tuple(value)
         if isinstance(value, type) or not is_dataclass(value):
             return NotImplemented
         names = [field.name for field in fields(value) if field.init]

@@ -24,6 +24,19 @@ def test_all_begins_with_every_mode_and_single_with_one():
     assert single.posterior.mean()[0] == pytest.approx(-12.0, abs=0.1)
 
 
+@pytest.mark.parametrize("corrective", ["none", "fully-corrective"])
+def test_a_run_goes_on_from_a_result_between_modes(corrective):
+    settings = PLAIN | {"x0": [[-12.0], [12.0]], "corrective": corrective}
+    once = boost_posterior(FAR, 1, **settings)
+    first = boost_posterior(FAR, 1, **settings, max_iter=1)
+    assert first.posterior.n_components == first.n_iter == 1
+    assert not first.converged and "lacks" in first.message
+    both = boost_posterior(FAR, 1, **settings, start=first)
+    assert both.n_iter == once.n_iter >= 2
+    assert np.array_equal(both.posterior.weights, once.posterior.weights)
+    assert both.elbo == once.elbo
+
+
 @pytest.mark.parametrize("objective", ["kl", "hellinger", "relbo"])
 def test_others_are_found_by_the_search_of_the_objective(objective):
     near, slope = normal_mixture([-2.0, 2.0], [0.7, 1.0], [0.4, 0.6])

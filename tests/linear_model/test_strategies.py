@@ -15,6 +15,7 @@ from skboost import (
     BoostedBayesianLogisticRegression,
     BoostedBayesianPoissonRegression,
 )
+from skboost.callbacks import Checkpoint
 
 STRATEGIES = [
     ("predefined", "none"),
@@ -195,6 +196,19 @@ class TestLimits:
         for name in ("gamma", "gain", "gap", "elbo", "remaining_kl"):
             long, resumed = ([h[name] for h in m.history_] for m in (once, twice))
             assert np.array_equal(long, resumed, equal_nan=True)
+
+    def test_a_checkpoint_inside_nodes_is_gone_on_with(self, tmp_path):
+        strategy = {"step_size": "adaptive", "corrective": "pairwise"}
+        kind, rows = CASES["breast cancer"]
+        once, twice = kind(**PLAIN, **strategy), kind(**PLAIN, **strategy)
+        twice.set_callbacks(Checkpoint(tmp_path / "nodes"))
+        twice.set_params(max_iter=4).fit(*rows())
+        assert twice.posterior_.n_components <= 4
+        twice.set_params(max_iter=8).fit(*rows())
+        once.set_params(max_iter=8).fit(*rows())
+        assert twice.n_iter_ == 8
+        assert np.array_equal(once.posterior_.weights, twice.posterior_.weights)
+        assert once.elbo_ == twice.elbo_
 
     def test_a_number_of_tol_goes_on_after_the_nodes(self, whole):
         model, _ = fitted(
