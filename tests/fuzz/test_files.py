@@ -254,3 +254,16 @@ def test_links_and_modes_stay(tmp_path):
 def test_what_is_no_file_is_written_to_as_it_is():
     write_atomically(os.devnull, lambda file: file.write(b"x"))
     assert os.path.exists(os.devnull)
+
+
+@pytest.mark.parametrize("change", [
+    lambda s: np.full((len(s), 3), 1.0 / 3.0),
+    lambda s: np.tile([1.5, -0.5, 0.0, 0.0], (len(s), 1)),
+])  # fmt: skip
+def test_shares_of_orbits_are_probabilities_of_lawful_orders(change, tmp_path):
+    path, load = orbiting(tmp_path)
+    header, arrays = content(path)
+    arrays |= {"orbit_shares_0": change(arrays["orbit_shares_0"])}
+    np.savez(path, header=np.array(json.dumps(header)), **arrays)
+    with pytest.raises(ValueError, match="path holds orbits"):
+        load(path)
