@@ -218,8 +218,10 @@ class EvidenceProposer(FamilyProposer):
         normal = type(target.scale_prior.coef) is NormalPrior
         if not (plain and normal and isinstance(component.family, FullGaussian)):
             return False
-        factor = np.linalg.cholesky(component.moments()[1])
-        pull = target.skewness(component.mean(), factor)
+        mean, covariance = component.moments()
+        about = target.centring.about
+        factor = about(np.linalg.cholesky(covariance).T).T
+        pull = target.skewness(about(mean), factor)
         return bool(0.5 * np.sum((factor.T @ pull) ** 2) <= _LITTLE)
 
     def complete_with(self, nodes, mixture):

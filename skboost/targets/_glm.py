@@ -8,8 +8,10 @@ from copy import copy
 from functools import partial
 
 import numpy as np
+from scipy import sparse
 
 from skboost._parallel import scratch
+from skboost._row_blocks import Table
 from skboost.targets._base import Target
 from skboost.targets._centre import Centre
 from skboost.targets._design import Block, GaussianPredictors
@@ -106,6 +108,19 @@ class RowSums:
         )
         weights = rows.weights
         return given, weights @ value, weights * slope, weights * bend
+
+
+def _expanded(sums, centring, theta, bends, table):
+    """`RowSums.expansion` about the centre: far products would lose digits."""
+    if centring.columns is None:
+        return sums.expansion(theta, bends, table)
+    if not sparse.issparse(table.X):
+        X = table.X - centring.columns
+        table = Table(X, table.y, table.weight, table.offset)
+        return sums.expansion(theta, bends, table)
+    value, slope, *bend = sums.expansion(centring.back(theta), bends, table)
+    push = centring.pushed
+    return value, push(slope), *(push(push(each).T) for each in bend)
 
 
 class GLMTarget(Target):
@@ -242,13 +257,11 @@ class GLMTarget(Target):
     def expansion(self, theta, bends=True):
         """Log likelihood, its slope (dim,) and, if `bends`, minus its Hessian."""
         self.ledger.spend()
-        theta = self.centring.back(theta)
-        part = partial(self._sums.expansion, theta, bends)
+        part = partial(_expanded, self._sums, self.centring, theta, bends)
         width = self._sums.n_temporaries * self.dim
         value, slope, *bend = self.rows.sum(part, width, self.dim**2 if bends else 1)
-        value += theta @ self._linear + self._constant
-        push = self.centring.pushed
-        return value, push(slope + self._linear), *(push(push(b).T) for b in bend)
+        value += self.centring.back(theta) @ self._linear + self._constant
+        return value, slope + self.centring.pushed(self._linear), *bend
 
     def skewness(self, theta, factor):
         """What third derivatives pull the mean from the mode by (dim,), under F F^T."""

@@ -257,3 +257,23 @@ def test_ordered_classes_have_the_moments_of_weighted_draws():
 def test_few_ordered_rows_are_searched_but_heavy_ones_count_as_many():
     assert quadratic_nodes(*ordered(60)) is None
     assert quadratic_nodes(*ordered(60, weight=30.0)) is not None
+
+
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_matrix])
+def test_curvatures_of_columns_far_from_zero_keep_their_digits(container):
+    X, y = rows_of(400, 2)
+    X[:, 1] = 0.0  # of a sparse matrix columns far from zero are few
+    far = X + np.array([1e9, 0.0])
+    factor, scale = HalfTPrior(scale=1.5), np.array([1.0, 1.0, 10.0])
+    prior = CommonScale(NormalPrior(), np.arange(3) < 2, 2, factor)
+    settings = {"prior": prior, "scale": scale}
+    near, moved = (
+        GLMTarget(Table(rows, y), Logistic(), centre=rows.mean(axis=0), **settings)
+        for rows in (X, far)
+    )
+    if container is sparse.csr_matrix:
+        rows = Table(container(X), y)
+        moved = GLMTarget(rows, Logistic(), centre=X.mean(axis=0), **settings)
+    theta = np.array([0.3, 0.0, -0.2])
+    for one, other in zip(near.expansion(theta), moved.expansion(theta), strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-5, atol=1e-4)
