@@ -182,7 +182,9 @@ def _told(state, move, seconds, gain, gap):
     """The `Info` of an iteration over nodes, in closed form."""
     told, lacking = state.told, state.lacking
     components = state.whole.mixture.components
-    entropy = components[int(state.weights.argmax())].entropy()
+    heaviest, entropy = int(state.weights.argmax()), told.entropy
+    if heaviest != state.masses.argmax():
+        entropy = components[heaviest].entropy()
     return Info(
         iteration=state.iteration,
         move=move,

@@ -63,6 +63,11 @@ class Run:
         """Iterations done, the first component included."""
         return len(self.history)
 
+    @property
+    def has_begun_only(self):
+        """Whether all nodes are in, and nothing was searched after them."""
+        return self.state.iteration == 1 and not self.history[-1].n_nodes
+
     def longer(self, state, info):
         """This run with one more iteration."""
         history, stages = (*self.history, info), (*self.stages, state.stage)

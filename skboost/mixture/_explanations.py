@@ -79,7 +79,7 @@ class Explained:
         """The components of a fit that ended with its explanations, with their weights,
         or the optima that it began with, weighed anew.
         """
-        if fit.n_iter == 1:
+        if fit.run.has_begun_only:
             mixture = fit.mixture
             naturals = [target.family.natural(one.params) for one in mixture.components]
             return cls(target, (), tuple(naturals), np.log(mixture.weights))

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.special import gammaln, multigammaln
+from sklearn.datasets import load_iris
+from sklearn.preprocessing import scale
 
 from skboost.mixture import BoostedGaussianMixture
 
@@ -107,3 +109,11 @@ def test_numbers_of_clusters_by_sums_over_all_assignments():
     exact = [_log_evidence(x, k, 1.0, 3.0, 0.5, 0.2) for k in (1, 2)]
     found = np.log(fit.n_components_proba_[2] / fit.n_components_proba_[1])
     assert found == pytest.approx(exact[1] - exact[0], abs=0.3)
+
+
+def test_shares_of_a_default_fit_are_the_weights_of_its_components():
+    """One component comes in an iteration, and none is weighed anew."""
+    model = BoostedGaussianMixture(3, random_state=0).fit(scale(load_iris().data))
+    assert model.n_iter_ > 1
+    shares = [one.share for one in model.explanations_]
+    assert shares == pytest.approx(sorted(model.posterior_.weights, reverse=True))
