@@ -183,7 +183,9 @@ def test_time_that_is_over_leaves_a_whole_fit(name):
 @every
 def test_a_wide_tolerance_is_reached_at_once(name):
     model = KINDS[name].fit(tol=1e9, max_iter=50)
-    assert model.converged_ and model.n_iter_ <= 2
+    # One iteration for every explanation that was found, and one search.
+    n_nodes = len(getattr(model, "explanations_", [None]))
+    assert model.converged_ and model.n_iter_ <= n_nodes + 1
 
 
 @each(KINDS, "max_components", slow=LIKE_OTHERS)
@@ -247,7 +249,8 @@ def test_every_objective_refined(name, objective):
 def test_both_rules_of_stopping(name):
     for stopping in ("gain", "gap"):
         model = KINDS[name].fit(stopping=stopping, tol=1e9, max_iter=9)
-        assert model.converged_ and model.n_iter_ <= 2
+        n_nodes = len(getattr(model, "explanations_", [None]))
+        assert model.converged_ and model.n_iter_ <= n_nodes + 1
 
 
 @one_of_each
@@ -464,7 +467,12 @@ def test_an_interrupted_fit_keeps_the_iterations_done(name):
     if name not in HIERARCHICAL:  # whose effects are drawn after corrections
         np.testing.assert_array_equal(case.answer(kept), case.answer(short))
     # There is no last report, which would take more evaluations.
-    assert kept.elbo_ == kept.history_[-1]["elbo"]
+    told = kept.history_[-1]["elbo"]
+    if "one for each node" in short.message_:
+        # The node counts as a coordinate there, which lowers a bound.
+        assert told < kept.elbo_ + 2 * kept.elbo_se_
+    else:
+        assert kept.elbo_ == told
     again = pickle.loads(pickle.dumps(kept))
     np.testing.assert_array_equal(case.answer(again), case.answer(kept))
 
