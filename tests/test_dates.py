@@ -1,12 +1,18 @@
 """Dates are numbers of a unit that nothing shows: every estimator refuses them."""
 
 import inspect
+from functools import partial
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from skboost import BoostedHierarchicalLinearRegression
+from skboost import (
+    BoostedBayesianLinearRegression,
+    BoostedBayesianPoissonRegression,
+    BoostedHierarchicalLinearRegression,
+    BoostedHierarchicalPoissonRegression,
+)
 from skboost.decomposition import RatingRegressor
 
 from .cases import EVERY, LINEAR, ONLINE, SVI
@@ -112,3 +118,45 @@ def test_the_advice_of_the_message_works():
     frame = pd.DataFrame({"days": seconds, "g": np.arange(48) % 4})
     model.fit(frame, np.sin(np.arange(48.0)))
     assert np.isfinite(model.predict(frame.assign(days=nanoseconds))).all()
+
+
+PARTS = [
+    (BoostedBayesianLinearRegression, "x + day"),
+    (BoostedBayesianLinearRegression, "x + C(day)"),
+    (BoostedBayesianLinearRegression, "x:day"),
+    (BoostedBayesianPoissonRegression, "x + offset(day)"),
+    (BoostedHierarchicalLinearRegression, "day + (1 | k)"),
+    (BoostedHierarchicalLinearRegression, "x + (day | k)"),
+    (BoostedHierarchicalLinearRegression, "x + (0 + day || k)"),
+    (BoostedHierarchicalPoissonRegression, "x + offset(day) + (1 | k)"),
+]
+
+
+@pytest.mark.parametrize(("estimator", "right"), PARTS)
+def test_formulas_refuse_dates_by_name_in_fit_and_predict(estimator, right):
+    pytest.importorskip("formulaic")
+    plain = pd.DataFrame({"x": np.arange(48) % 5, "k": np.arange(48) % 4})
+    plain = plain.assign(day=np.arange(48) % 9 / 9.0, y=np.arange(48) % 7)
+    new = partial(estimator, formula="y ~ " + right, max_iter=1, random_state=0)
+    model = new().fit(plain)
+    for kind, dates in KINDS.items():
+        # What is missing is refused first, unless its rows are left out.
+        came = "1 missing" if kind == "a gap" else "dates"
+        dated = plain.assign(day=dates.array)
+        for answer in (new().fit, model.predict):
+            with pytest.raises(ValueError, match=f"X must .* column 'day'; got {came}"):
+                answer(dated)
+        with pytest.raises(ValueError, match="numbers in column 'day'; got dates"):
+            new(missing="drop").fit(dated)
+
+
+def test_the_response_of_a_formula_is_no_date():
+    pytest.importorskip("formulaic")
+    plain = pd.DataFrame({"x": np.arange(48) % 5})
+    for dates in KINDS.values():
+        for left in ("day", "day - x"):
+            model = BoostedBayesianLinearRegression(
+                formula=f"{left} ~ x", missing="drop"
+            )
+            with pytest.raises(ValueError, match="must have numbers.*; got dates"):
+                model.fit(plain.assign(day=dates.array))

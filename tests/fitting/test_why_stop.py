@@ -153,3 +153,13 @@ def test_an_end_by_convergence_is_final_where_another_limit_is_reached():
     spent = FACTS._replace(spent=SPENT)
     assert end(facts=spent).final and end(facts=spent).by == "tol"
     assert why_stop([FIRST, info(0.1)], Limits(10), spent) == SPENT
+
+
+def test_no_message_speaks_of_negative_nats():
+    end = why_stop([FIRST, info(-0.3)], Limits(max_iter=10), FACTS)
+    assert end.message.startswith(
+        "Converged: the gain of the best component found is 0"
+    )
+    seen = info(0.1, within_tol=True, remaining=-0.3)
+    end = why_stop([FIRST, seen], Limits(max_iter=10), FACTS._replace(exact=True))
+    assert end.message.startswith("Converged: 0 nats are left")

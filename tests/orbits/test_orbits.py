@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.special import gammaln
 
 from skboost._budget import Budget
 from skboost.approximation import Mixture, remaining_kl
@@ -291,6 +292,17 @@ def test_marginals_of_transformed_coordinates():
 
 
 # --- without the target
+
+
+def test_importance_weights_have_draws_of_the_density_that_they_divide_by():
+    # Close to so few known draws lie no draws of the density.
+    q, _ = orbiting(LogGamma(1), MIXTURES["student_t"](1), 16, n=4)
+    weighted = MixturePosterior(q).importance_weights(LogGamma(1), 2000, random_state=0)
+    exact = np.cumsum(np.exp(q.log_density(GRID[:, None]))) * STEP
+    found = np.interp(np.sort(weighted.draws.ravel()), GRID, exact)
+    # Kolmogorov's bound at one in ten thousand.
+    assert np.abs(found - (np.arange(2000) + 0.5) / 2000).max() < 2.2 / np.sqrt(2000)
+    assert abs(weighted.log_evidence - gammaln(2.5)) < 4.0 * weighted.log_evidence_se
 
 
 @pytest.mark.parametrize("order", [2, 32])
