@@ -1,5 +1,7 @@
 """Ratings as they are kept: users, items and numbers, one rating a row."""
 
+from dataclasses import dataclass
+
 import numpy as np
 from scipy import sparse
 from scipy.special import ndtri
@@ -26,7 +28,7 @@ class RatingRegressor(RegressorMixin, VersionedPickle, BaseEstimator):
         ``SVIMatrixFactorization(5, biases=True)``.
     clip : bool, default=True
         Whether predictions and ends of intervals stay between the least and the largest
-        rating of the fit.
+        rating so far.
 
     Attributes
     ----------
@@ -34,15 +36,20 @@ class RatingRegressor(RegressorMixin, VersionedPickle, BaseEstimator):
         The fitted factorisation. Its rows are `users_` and its columns `items_`, each
         with one more, that of whatever was not seen.
     users_, items_ : ndarray
-        Labels in their order.
+        Labels in their order, those that `partial_fit` was the first to see last.
     rating_range_ : tuple of float
-        Least and largest rating of the fit.
+        Least and largest rating so far.
     n_features_in_ : int
         Two.
 
     See Also
     --------
     SVIMatrixFactorization : Matrices with missing entries.
+
+    Notes
+    -----
+    There is no ``sample_weight``: an entry of a matrix has one normal noise, whose
+    standard deviation is a parameter of the model and not of the entry.
 
     Examples
     --------
@@ -86,35 +93,59 @@ class RatingRegressor(RegressorMixin, VersionedPickle, BaseEstimator):
             If a pair is rated twice, `X` has not two columns, a label is missing, or a
             rating is not finite. What was fitted before stays usable.
         """
-        pairs = _labels(X)
-        refuse_dates(y, "y")
-        y = check_array(
-            column_or_1d(y, warn=True),
-            ensure_2d=False,
-            dtype=np.float64,
-            input_name="y",
-        )
-        check_consistent_length(pairs[0], y)
-        (users, rows), (items, columns) = map(_coded, pairs)
-        # The last row and the last column have no ratings, and so their prior.
-        shape = len(users) + 1, len(items) + 1
-        matrix = sparse.coo_array((y, (rows, columns)), shape=shape)
-        rated = sparse.csr_array(matrix)
-        if rated.nnz < len(y):
-            raise ValueError(
-                f"X must have a pair once; got {len(y) - rated.nnz} ratings of pairs "
-                "that were rated before. Keep one of each, or their mean."
-            )
+        read = _Ratings.of(X, y)
         factorisation = self.estimator
         if factorisation is None:
             factorisation = SVIMatrixFactorization(5, biases=True, random_state=0)
-        self.estimator_ = clone(factorisation).fit(matrix)
-        self.users_, self.items_ = users, items
-        self.rating_range_ = float(y.min()), float(y.max())
-        self._rated = rated
+        self._keep(clone(factorisation).fit(read.matrix), read)
         # Names of columns, by which `predict` knows them.
         validate_data(self, X, skip_check_array=True)
         return self
+
+    @fit_context(prefer_skip_nested_validation=False)
+    def partial_fit(self, X, y):
+        """Take new ratings in, of users and items that are known and of new ones.
+
+        The posterior so far is the prior of what the new ratings say, as in
+        `SVIMatrixFactorization.partial_fit`; new users and items begin with the prior
+        of average ones. On an estimator that was not fitted this is `fit`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_ratings, 2)
+            Users and items of the *new* ratings only.
+        y : array-like of shape (n_ratings,)
+            Ratings.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            As `fit` does; for pairs that were rated before; for labels of another kind
+            than those so far; and where `estimator` is no `SVIMatrixFactorization`.
+            What was fitted before stays usable.
+        """
+        if "estimator_" not in vars(self):
+            return self.fit(X, y)
+        if not isinstance(self.estimator_, SVIMatrixFactorization):
+            raise ValueError(
+                "estimator must be an SVIMatrixFactorization for partial_fit; got "
+                f"{type(self.estimator_).__name__}, which needs all ratings at once. "
+                "Call fit with all of them."
+            )
+        validate_data(self, X, reset=False, skip_check_array=True)
+        read = _Ratings.of(X, y, self)
+        wide = self.estimator_._widened(len(read.items) + 1)
+        self._keep(wide.partial_fit(read.matrix), read)
+        return self
+
+    def _keep(self, factorisation, read):
+        self.estimator_, self._rated = factorisation, read.rated
+        self.users_, self.items_ = read.users, read.items
+        self.rating_range_ = read.range
 
     def predict(self, X, return_std=False):
         """Expected ratings.
@@ -208,6 +239,58 @@ class RatingRegressor(RegressorMixin, VersionedPickle, BaseEstimator):
         return tags
 
 
+@dataclass(frozen=True)
+class _Ratings:
+    """New ratings as a `matrix`, and labels, positions and range of all so far.
+
+    The last row and the last column have no ratings, and so their prior.
+    """
+
+    users: np.ndarray
+    items: np.ndarray
+    matrix: sparse.coo_array
+    rated: sparse.csr_array
+    range: tuple
+
+    @classmethod
+    def of(cls, X, y, before=None):
+        """Of what users pass, after the ratings of a fitted `RatingRegressor`."""
+        pairs = _labels(X)
+        refuse_dates(y, "y")
+        y = check_array(
+            column_or_1d(y, warn=True),
+            ensure_2d=False,
+            dtype=np.float64,
+            input_name="y",
+        )
+        check_consistent_length(pairs[0], y)
+        known, ends = ((), ()), ()
+        if before is not None:
+            known, ends = (before.users_, before.items_), before.rating_range_
+        (users, rows), (items, columns) = map(_coded, pairs, known)
+        shape = len(users) + 1, len(items) + 1
+        matrix = sparse.coo_array((y, (rows, columns)), shape=shape)
+        places = rows, columns
+        if before is not None:
+            so_far = before._rated.tocoo()
+            places = np.hstack([places, [so_far.row, so_far.col]])
+        ones = np.ones(len(places[0]), dtype=bool)
+        rated = sparse.csr_array(sparse.coo_array((ones, (*places,)), shape=shape))
+        twice = len(ones) - rated.nnz
+        if twice:
+            raise ValueError(
+                f"X must have a pair once; got {twice} ratings of pairs that were "
+                "rated before. Keep one of each, or their mean."
+            )
+        return cls(users, items, matrix, rated, _range(y, *ends))
+
+
+def _range(y, *ends):
+    """Least and largest of numbers and what was so before."""
+    values = np.append(y, ends)
+    return float(values.min()), float(values.max())
+
+
 def _labels(X):
     """Labels of users and of items, two arrays of objects."""
     if is_dated(X):
@@ -227,16 +310,19 @@ def _labels(X):
     return X.T
 
 
-def _coded(labels):
-    """Distinct labels in their order, and the position of each."""
+def _coded(labels, known=()):
+    """Labels so far and then new ones in their order, and the position of each."""
+    so_far = np.asarray(known).tolist()
     try:
-        values, codes = np.unique(labels, return_inverse=True)
+        values = np.unique(np.concatenate([np.array(so_far, dtype=object), labels]))
     except TypeError as error:
         raise ValueError(
             "X must have labels of one kind in a column, all numbers or all strings; "
             "got several."
         ) from error
-    return np.array(values.tolist()), codes
+    held = set(so_far)
+    found = np.array(so_far + [one for one in values.tolist() if one not in held])
+    return found, _positions(found, labels)
 
 
 def _positions(known, labels):

@@ -1,6 +1,7 @@
 """Bayesian matrix factorisation by natural gradients: coordinate ascent, SVI, SVI+."""
 
 import warnings
+from copy import copy
 from functools import partial
 
 import numpy as np
@@ -265,7 +266,7 @@ class SVIMatrixFactorization(BayesianFactorization, SVIEstimator):
             model, bias = self._predictive.model, self._predictive.bias
             entries = about(observed_entries(self, X, self.dtype), bias)
             shape = (max(entries.shape[0], model.shape[0]), entries.shape[1])
-            natural = with_rows(model, self._predictive.natural, shape[0])
+            natural = grown(model, self._predictive.natural, shape)
             elbo, n_iter = self.elbo_, self.n_iter_
             if len(entries):
                 tol = self.tol * len(entries)
@@ -278,6 +279,15 @@ class SVIMatrixFactorization(BayesianFactorization, SVIEstimator):
             attributes = _attributes(model, bias, natural)
             vars(self).update(attributes, elbo_=elbo, n_iter_=n_iter)
             return self
+
+    def _widened(self, n_columns):
+        """A copy with further columns, which have the prior's distribution."""
+        model, bias = self._predictive.model, self._predictive.bias
+        shape, other = (model.shape[0], n_columns), copy(self)
+        natural = grown(model, self._predictive.natural, shape)
+        attributes = _attributes(self._made(shape, model.magnitude), bias, natural)
+        vars(other).update(attributes, n_features_in_=n_columns)
+        return other
 
     # --- model and engines
 
@@ -348,15 +358,23 @@ def _attributes(model, bias, natural):
 # --- new entries, for which those so far are not needed again
 
 
-def with_rows(model, natural, n_rows):
-    """Natural parameters with further rows, which have the prior's distribution."""
-    own, n = natural["rows"], len(natural["rows"]["first"])
-    if n_rows <= n:
-        return natural
-    shared, _ = model.scales["rows"].expected(natural)
-    new = model.rows.start(np.zeros((n_rows - n, model.rows.dim)), 1.0 / shared)
-    rows = {key: np.concatenate([own[key], new[key]]) for key in own}
-    return natural | {"rows": rows}
+def grown(model, natural, shape):
+    """Natural parameters with further rows and columns, which have the prior's
+    distribution.
+    """
+    found = dict(natural)
+    for name, side, n in zip(
+        ("rows", "columns"), (model.rows, model.columns), shape, strict=True
+    ):
+        own, n_new = natural[name], n - len(natural[name]["first"])
+        if n_new > 0:
+            shared, _ = model.scales[name].expected(natural)
+            new = side.start(np.zeros((n_new, side.dim)), 1.0 / shared)
+            found[name] = {
+                key: np.concatenate([own[key], new[key].astype(own[key].dtype)])
+                for key in own
+            }
+    return found
 
 
 def taken_in(model, natural, entries, limits):

@@ -97,6 +97,84 @@ def test_any_factorisation_will_do():
         assert model.fit(X, Y).score(X, Y) > 0.2
 
 
+KNOWN = np.array([user < "u40" and item < 100 for user, item in X])
+
+
+def test_new_ratings_of_new_users_and_items_are_taken_in():
+    held = np.random.default_rng(5).random(len(X)) < 0.15
+    first, more = KNOWN & ~held, ~KNOWN & ~held
+    model = regressor().partial_fit(X[first], Y[first])
+    assert_allclose(model.predict(X), regressor().fit(X[first], Y[first]).predict(X))
+    old = model.score(X[held], Y[held])
+    assert model.partial_fit(X[more], Y[more]) is model
+    whole = regressor().fit(X[~held], Y[~held])
+    assert old < 0.5 < model.score(X[held], Y[held])
+    assert model.score(X[held], Y[held]) > whole.score(X[held], Y[held]) - 0.05
+    assert model.users_.tolist() == whole.users_.tolist()
+    assert sorted(model.items_) == whole.items_.tolist()
+    assert model.estimator_.n_features_in_ == len(model.items_) + 1
+    found, expected = (one.predict(X, return_std=True) for one in (model, whole))
+    assert np.abs(found[0] - expected[0]).mean() < 0.1
+    assert_allclose(found[1].mean(), expected[1].mean(), rtol=0.1)
+    # Whoever is still new is average, and what was rated is known of all ratings.
+    assert model.predict([["new", 10]], True)[1][0] > found[1].mean()
+    seen = {item for user, item in X[~held] if user == "u03"}
+    assert not seen & set(model.recommend("u03", n=99)[0].tolist())
+    assert len(seen) + len(model.recommend("u03", n=99)[0]) == 12
+
+
+def test_ratings_of_known_labels_are_taken_in_as_entries_of_the_matrix():
+    first = np.random.default_rng(0).random(len(X)) < 0.8
+    assert {*X[first, 0]} == {*X[:, 0]} and {*X[first, 1]} == {*X[:, 1]}
+    direct = SVIMatrixFactorization(2, **SETTINGS)
+    for some in (first, ~first):
+        places = ROWS[some], COLUMNS[some]
+        direct.partial_fit(sparse.coo_array((Y[some], places), shape=(61, 13)))
+    model = regressor(clip=False).fit(X[first], Y[first])
+    model.partial_fit(X[~first], Y[~first])
+    assert_allclose(model.predict(X), direct.predict_entries(ROWS, COLUMNS))
+
+
+def test_the_range_of_ratings_grows_and_predictions_stay_inside():
+    middle = (Y > 1.0) & (Y < 5.0)
+    model = regressor().fit(X[middle], Y[middle])
+    assert model.rating_range_ == (2.0, 4.0)
+    model.partial_fit(X[~middle], Y[~middle])
+    assert model.rating_range_ == (1.0, 5.0)
+    assert model.predict(X).max() > 4.0
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "message"),
+    [
+        (X[:2], Y[:2], "a pair once; got 2 ratings of pairs that were rated before"),
+        ([["n", 5], ["n", 5]], [1, 2], "a pair once; got 1"),
+        ([["u00", "a"]], [1.0], "labels of one kind"),
+        ([["n", 5, 6]], [1.0], "3 features, but"),
+        ([["n", None]], [1.0], "some are missing"),
+        ([["n", 5]], [np.inf], "y contains infinity"),
+        ([["n", 5]], [1.0, 2.0], "inconsistent numbers"),
+        ([["n", 5]], np.array(["2020-01-01"], "M8[s]"), "y must have numbers"),
+    ],
+)
+def test_new_ratings_that_mean_nothing_are_refused_and_nothing_is_lost(
+    X, y, message, fitted
+):
+    before, told = dict(vars(fitted)), fitted.predict([["u03", 10], ["n", 10]], True)
+    with pytest.raises(ValueError, match=message):
+        fitted.partial_fit(X, y)
+    assert all(vars(fitted)[name] is value for name, value in before.items())
+    assert vars(fitted).keys() == before.keys()
+    assert np.array_equal(fitted.predict([["u03", 10], ["n", 10]], True), told)
+
+
+def test_a_factorisation_that_needs_all_ratings_says_so():
+    boosted = BoostedMatrixFactorization(1, max_iter=1, random_state=0)
+    model = RatingRegressor(boosted).fit(X[1:], Y[1:])
+    with pytest.raises(ValueError, match="must be an SVIMatrixFactorization for parti"):
+        model.partial_fit(X[:1], Y[:1])
+
+
 @pytest.mark.parametrize(
     ("X", "y", "message"),
     [
