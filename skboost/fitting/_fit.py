@@ -170,7 +170,10 @@ class Fit:
         engine, target, *_ = self._problem
         most = most_images(self._options.orbit)
         # Where a bend can hide few draws see too little of it, with their images, too.
-        hides = not (target.log_concave or target.modes_known)
+        # Averages over a scale hide none that is not there where it is known.
+        prior = target.scale_prior
+        given = target if prior is None else target.at_common_scale(1.0)
+        hides = not (given.log_concave or target.modes_known)
         held = self._judgement.from_held_draws or not engine.draws_anew
         if most == 1 or held or (more and hides):
             return more
