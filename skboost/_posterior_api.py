@@ -8,7 +8,11 @@ import numpy as np
 from skboost._random import root_seed
 from skboost._renamed import MOVED, known_parameters
 from skboost._sklearn import Interval, StrOptions, validate_params
-from skboost._starting_points import scale_of_starts, starting_points
+from skboost._starting_points import (
+    scale_of_starts,
+    starting_points,
+    with_placed_cuts,
+)
 from skboost.boosting import SurrogateBoosting
 from skboost.fitting import (
     BOOSTING_CONSTRAINTS,
@@ -142,11 +146,14 @@ def boost_posterior(
         Where coordinates are not free: a dict ``{coordinate: constraint}``, a
         coordinate being an index, one of `names`, or a tuple or range of these, and a
         constraint ``"positive"``, ``"unit_interval"``, ``(low, high)`` with None for
-        an open end, ``"simplex"``, ``"ordered"`` or ``"correlation"``. A string or a
-        tuple (low, high) alone is for all coordinates; a sequence of length `dim` has
-        one entry for each. Details: `Constraints`. `log_density`, `log_prior`,
-        `gradient`, `x0`, `names`, and the posterior are on your scale; the Jacobian is
-        added for you.
+        an open end, ``"periodic"`` for an angle from 0 to 2 pi (``("periodic", low,
+        high)`` for another period), ``"simplex"``, ``"ordered"`` or ``"correlation"``.
+        A circle is cut where the density is low, which costs 64 evaluations and a climb
+        for each of up to eight starts; means and standard deviations on it are
+        circular, and its intervals arcs. A string or a tuple (low, high) alone is for
+        all coordinates; a sequence of length `dim` has one entry for each. Details:
+        `Constraints`. `log_density`, `log_prior`, `gradient`, `x0`, `names`, and the
+        posterior are on your scale; the Jacobian is added for you.
         On a simplex the density is that of all coordinates but the last, as in Stan.
     vectorized : bool, default=None
         Whether `log_density` takes batches; None finds out by comparing a batch with
@@ -277,10 +284,11 @@ def boost_posterior(
         log_density, dim, gradient, vectorized, n_jobs, probe, failures,
         value_and_gradient=value_and_gradient,
     )  # fmt: skip
-    slow = SlowPoints(_LONG, depth=4)
-    if vectorized is None and not target.vectorized:
-        target.ledger.before = slow
+    slow = _watched(target, vectorized)
     target = _with_prior(target, log_prior, temperature, probe)
+    placed = with_placed_cuts(target, constraints, starts, surrogate, max_evaluations)
+    if placed is not constraints:
+        constraints, (starts, box) = placed, starting_points(x0, placed, seed)
     if not constraints.trivial:
         target = TransformedTarget(target, constraints)
         probe = constraints.inverse(probe)
@@ -292,17 +300,24 @@ def boost_posterior(
         probe = probe[: gradient is not None or value_and_gradient is not None]
     if len(probe):
         warn_of_wrong_gradient(target, probe, 5, constraints.forward)
-    limits = make_limits(params, max_evaluations or float("inf"))
     previous = None if start is None else run_of(start, engine, target, warp)
     options = Options(
-        engine, limits, previous, GOES_ON, warp, calibrate, orbit, names, constraints,
-        verbose=verbose,
+        engine, make_limits(params, max_evaluations or np.inf), previous, GOES_ON,
+        warp, calibrate, orbit, names, constraints, verbose=verbose,
     )  # fmt: skip
     fit = _boosted(target, options, observer)
     # A surrogate chooses its draws and its family.
     warn_unfinished(fit, params if surrogate is None else ())
     _warn_of_failures(target, failures)
     return BoostingResult(fit, target)
+
+
+def _watched(target, vectorized):
+    """What tells of slow evaluations one by one, where the user may not know."""
+    slow = SlowPoints(_LONG, depth=5)
+    if vectorized is None and not target.vectorized:
+        target.ledger.before = slow
+    return slow
 
 
 def _boosted(target, options, observer):

@@ -4,8 +4,13 @@ from functools import partial
 
 import numpy as np
 
+from skboost._budget import Budget
 from skboost._random import BASE, generator
-from skboost.modes import Box
+from skboost.modes import Box, climb_all
+from skboost.targets import TransformedTarget
+
+# Angles at which a density is looked at around a circle, and starts that are followed.
+_N_ANGLES, _N_FOLLOWED = 32, 8
 
 
 def starting_points(x0, constraints, seed):
@@ -45,6 +50,68 @@ def starting_points(x0, constraints, seed):
             f"{np.shape(x0)}. For a box pass a tuple (low, high)."
         )
     return constraints.inverse(_supported(starts, constraints)), None
+
+
+def with_placed_cuts(target, constraints, starts, surrogate=None, max_evaluations=None):
+    """Constraints whose periods begin and end where the density is low.
+
+    A mode at the ends of a period then is one mode. The density is looked at around
+    each circle, with the other coordinates where the starts are, and again where climbs
+    from the best angles end. Cuts that the user has given stay.
+
+    Parameters
+    ----------
+    target : Target
+        On the user's scale.
+    constraints : Constraints
+    starts : ndarray of shape (n_starts, n_free)
+    surrogate : str or None, default=None
+        That of `boost_posterior`; with one there are no evaluations for climbs.
+    max_evaluations : int, default=None
+        Of the whole run, of which climbs take a quarter at most.
+
+    Returns
+    -------
+    Constraints
+        The same object where nothing is periodic.
+    """
+    circles = {i: c for i, c in constraints.periodic.items() if not c.placed}
+    if not circles:
+        return constraints
+    most = np.inf if max_evaluations is None else max_evaluations
+    fit_in = most / (8 * _N_ANGLES * len(circles))
+    points = constraints.forward(starts[: int(np.clip(fit_in, 1, _N_FOLLOWED))])
+    placed = _cut_at_lowest(target, constraints, circles, points)
+    if surrogate is not None:
+        return placed
+    budget = Budget(max_evaluations=most, ledger=target.ledger).share(0.25)
+    with target.ledger.within(budget, raises=False):
+        inner, begin = TransformedTarget(target, placed), placed.inverse(points)
+        ends = climb_all(inner, begin, np.ones(inner.dim))
+    return _cut_at_lowest(target, placed, circles, placed.forward(ends.points))
+
+
+def _cut_at_lowest(target, constraints, circles, points):
+    """Constraints with new cuts; moves the points to their best angles, in place."""
+    cuts = {}
+    for i, circle in circles.items():
+        share = (np.arange(_N_ANGLES) + 0.5) / _N_ANGLES
+        angles = circle.low + circle.period * share
+        around = np.repeat(points, _N_ANGLES, axis=0)
+        around[:, i] = np.tile(angles, len(points))
+        heights = target.log_density(around).reshape(len(points), _N_ANGLES)
+        points[:, i] = angles[heights.argmax(axis=1)]
+        profile = heights.max(axis=0)
+        if np.isneginf(profile).all():
+            # For the search to say that the density is zero at its starts.
+            cuts[i] = circle.low
+            continue
+        # What is zero, or next to it, is equally low; of a gap the middle is taken.
+        profile = np.maximum(profile, profile.max() - 700.0)
+        smooth = sum(np.roll(profile, shift) for shift in range(-2, 3)) / 5.0
+        lowest = np.flatnonzero(smooth <= smooth.min() + 1e-9)
+        cuts[i] = angles[lowest[len(lowest) // 2]]
+    return constraints.with_cuts(cuts)
 
 
 def scale_of_starts(x0_scale, n_free):

@@ -179,6 +179,9 @@ class PosteriorDisplay:
     def _draw_density(self, index, ax):
         marginal = self.posterior.marginal(index)
         low, high = marginal.quantile(np.array([1e-3, 1.0 - 1e-3]))
+        if high < low:
+            # An arc that passes the ends of a period: all of it is shown.
+            low, high = np.nextafter(marginal.quantile(np.array([0.0, 1.0])), [1, 0])
         margin = 0.06 * (high - low)
         lower, upper = marginal.interval(self.level)
         # The components' peaks are on the grid, however narrow they are.
@@ -187,10 +190,11 @@ class PosteriorDisplay:
         peaks = peaks[(peaks > grid[0]) & (peaks < grid[-1])]
         grid = np.unique(np.concatenate([grid, peaks, [lower, upper]]))
         density = marginal.pdf(grid)
-        inside = (grid >= lower) & (grid <= upper)
+        above, below = grid >= lower, grid <= upper
+        inside = above & below if lower <= upper else above | below
         label = f"{100 * self.level:g} % interval"
         style = {"color": color(0), "alpha": 0.18, "linewidth": 0}
-        ax.fill_between(grid[inside], density[inside], label=label, **style)
+        ax.fill_between(grid, density, where=inside, label=label, **style)
         parts = np.exp(marginal.component_log_pdf(grid)) * self.posterior.weights
         label = "components, weighted"
         for part in parts.T if self.posterior.n_components > 1 else ():
@@ -205,7 +209,14 @@ class PosteriorDisplay:
         height = max(0.9 + 0.27 * len(indices), 1.8)
         figure, axes = panels(ax, 1, 1, (5.2, height))
         median = np.asarray(self.posterior.summary()["median"])[indices]
-        ends = (self.posterior.interval(p)[indices] for p in (self.level, 0.5))
+        ends = [self.posterior.interval(p)[indices] for p in (self.level, 0.5)]
+        constraints = self.posterior.constraints
+        for i, circle in () if constraints is None else constraints.periodic.items():
+            # Arcs are drawn to both sides of the median.
+            row = np.asarray(indices) == i
+            for low, high in (end.T for end in ends):
+                low[row & (low > median)] -= circle.period
+                high[row & (high < median)] += circle.period
         intervals(axes[0], median, *ends, [self._labels[i] for i in indices])
         axes[0].set_xlabel(f"median, 50 % and {100 * self.level:g} % interval")
         return figure, axes

@@ -107,6 +107,9 @@ class BasePosterior(MixtureBacked):
         Columns: mean, std, lower and upper end of the central interval that holds
         `level`, median, and the probability of a positive value. With orbits it is that
         of the reweighted posterior; ``coef_`` of an estimator is the mean before them.
+        Of periodic coordinates mean and std are circular, and the interval is the arc
+        from lower upwards, which may pass the end of the period; a column ``circular``
+        says which they are.
 
         Parameters
         ----------
@@ -128,6 +131,9 @@ class BasePosterior(MixtureBacked):
             "upper": upper,
             "probability_positive": 1.0 - np.array(below),
         }
+        periodic = {} if self.constraints is None else self.constraints.periodic
+        if periodic:
+            columns["circular"] = np.isin(np.arange(self.dim), list(periodic))
         return summary_table(columns, self._names)
 
     def _repr_html_(self):

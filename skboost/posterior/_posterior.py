@@ -348,7 +348,7 @@ class TransformedPosterior(MixturePosterior):
         for coordinates with a transform of their own and ordered ones; for a simplex
         from fixed draws, to about 1e-3 standard deviations. Infinite where there is
         none: the exponential of a Student-t, or of a Laplace variable with a scale of
-        one or more, has no mean.
+        one or more, has no mean. Of a periodic coordinate the mean direction.
         """
         return self._moments[0].copy()
 
@@ -356,6 +356,7 @@ class TransformedPosterior(MixturePosterior):
         """Posterior standard deviations, shape (dim,), accurate as `mean` is.
 
         Those of ordered coordinates come from fixed draws, to about one per cent.
+        Of a periodic coordinate ``sqrt(-2 ln R)``, R the mean resultant length.
         """
         return self._moments[1].copy()
 

@@ -4,7 +4,7 @@ Exact or by quadrature where a coordinate is transformed by itself, from fixed d
 inside of blocks.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -84,6 +84,11 @@ class TransformedMarginal(BaseMarginal):
         x, inside = self._inside(x)
         out = np.where(x >= self.transform.high, 1.0, 0.0)
         out[inside] = self.base.cdf(self.transform.inverse(x[inside]))
+        if self.transform.period:
+            # From the cut on, where what lies beyond `high` comes first.
+            low, cut = self.transform.low, self.transform.cut
+            before = self.base.cdf(self.transform.inverse(np.array([low])))[0]
+            out[inside] += (x[inside] >= cut) * float(cut > low) - before
         return np.where(np.isnan(x), np.nan, out)[()]
 
     @property
@@ -162,7 +167,11 @@ class SampledMarginal(BaseMarginal):
         return self.range.low, self.range.high
 
     def _inner_quantile(self, p):
-        return np.interp(p, *self._empirical_cdf[::-1])
+        if not self.range.period:
+            return np.interp(p, *self._empirical_cdf[::-1])
+        # Around the circle, from the cut on.
+        along = replace(self, draws=self.range.unrolled(self.draws), range=Real())
+        return self.range.rolled(along.quantile(p))
 
 
 def _binned(z):
@@ -201,6 +210,7 @@ def moments(mixture, constraints, draws=None):
 
     A coordinate with a transform of its own: quadrature over the marginal of each
     component. One in a block: from fixed draws, the means of ordered ones excepted.
+    Those of a periodic coordinate are circular: see `Periodic.moments`.
     """
     mean, std = np.empty(constraints.dim), np.empty(constraints.dim)
     for transform, columns, free in constraints.parts:
@@ -211,19 +221,28 @@ def moments(mixture, constraints, draws=None):
             # exponential.
             z, mass = mixture.weighted_images()
             theta = transform.forward(z[:, free])
-            mean[columns] = centre = mass @ theta
-            std[columns] = np.sqrt(mass @ (theta - centre) ** 2)
+            mean[columns], std[columns] = _weighted(theta, mass, constraints, columns)
         elif transform.elementwise:
             pairs = [coordinate_moments(mixture, i, transform) for i in free]
             mean[columns], std[columns] = np.array(pairs).T
         else:
             draws = fixed_draws(mixture, constraints) if draws is None else draws
             theta, w = draws.theta[:, columns], draws.row_weights
-            centre = w @ theta
-            mean[columns], std[columns] = centre, np.sqrt(w @ (theta - centre) ** 2)
+            mean[columns], std[columns] = _weighted(theta, w, constraints, columns)
             if isinstance(transform, Ordered):
                 mean[columns], exist = _ordered_mean(mixture, free)
                 std[columns[~exist]] = np.inf
+    return mean, std
+
+
+def _weighted(theta, mass, constraints, columns):
+    """Means and standard deviations of weighted points of some coordinates."""
+    mean = mass @ theta
+    std = np.sqrt(mass @ (theta - mean) ** 2)
+    periodic = constraints.periodic
+    for j, i in enumerate(columns):
+        if i in periodic:
+            mean[j], std[j] = periodic[i].moments(theta[:, j], mass)
     return mean, std
 
 
@@ -231,11 +250,14 @@ def covariance(mixture, constraints):
     """Covariance on the user's scale, shape (dim, dim).
 
     Correlations of fixed draws times the standard deviations of `moments`; NaN
-    beside an infinite variance.
+    beside an infinite variance. Periodic coordinates are distances from their mean.
     """
     draws = fixed_draws(mixture, constraints)
-    _, std = moments(mixture, constraints, draws)
-    centred = draws.theta - draws.row_weights @ draws.theta
+    mean, std = moments(mixture, constraints, draws)
+    theta = draws.theta.copy()
+    for i, each in constraints.periodic.items():
+        theta[:, i] = each.deviation(theta[:, i], mean[i])
+    centred = theta - draws.row_weights @ theta
     raw = (draws.row_weights[:, None] * centred).T @ centred
     scale = np.sqrt(np.diag(raw))
     correlation = raw / np.outer(scale, scale)
@@ -258,6 +280,8 @@ def coordinate_moments(mixture, i, transform):
     z, weights = _quadrature_rule(mixture, i, transform)
     theta, weights = transform.forward(z[weights > 0]), weights[weights > 0]
     weights /= weights.sum()
+    if transform.period:
+        return transform.moments(theta, weights)
     # Distances from a typical value, so that an offset costs no digits.
     anchor = theta[np.argmax(weights)]
     mean = anchor + weights @ (theta - anchor)

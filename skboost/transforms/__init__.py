@@ -6,6 +6,7 @@ from skboost.transforms._constraints import Constraints
 from skboost.transforms._elementwise import (
     Interval,
     LowerBound,
+    Periodic,
     Real,
     Scale,
     UpperBound,
@@ -22,6 +23,7 @@ __all__ = [
     "Interval",
     "LowerBound",
     "Ordered",
+    "Periodic",
     "Real",
     "Scale",
     "Simplex",

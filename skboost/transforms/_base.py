@@ -75,12 +75,15 @@ _NAMES = {
 class Elementwise(Transform):
     """Increasing function of one real number, applied to every coordinate.
 
-    Between its `breakpoints`, ``forward`` is nearly a polynomial or an exponential.
+    With a `period` it increases around a circle, from a cut back to it. Between its
+    `breakpoints`, ``forward`` is nearly a polynomial or an exponential.
     """
 
     elementwise = True
     low, high = -np.inf, np.inf
     breakpoints = ()
+    # Length of a period, where the two ends are one point.
+    period = None
 
     @property
     def each(self):

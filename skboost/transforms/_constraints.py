@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skboost.transforms._base import Transform
-from skboost.transforms._elementwise import Real
+from skboost.transforms._elementwise import Periodic, Real
 from skboost.transforms._parse import parse
 
 
@@ -32,13 +32,15 @@ class Constraints:
         - ``("scale", size)``: above zero, for standard deviations and other scales
           whose density need not vanish at zero; see `Scale`;
         - ``(low, high)``: between two numbers; None for no end on that side;
+        - ``"periodic"``: an angle from 0 to 2 pi, where the ends are one point, and
+          ``("periodic", low, high)`` for other periods; see `Periodic`;
         - ``"simplex"``: positive, with sum one; needs two coordinates or more;
         - ``"ordered"``: increasing; needs two coordinates or more;
         - ``"correlation"``: a correlation matrix of K variables; its K (K - 1) / 2
           coordinates are ``R[np.tril_indices(K, -1)]``; see `Correlation`;
         - ``"real"`` or None: anywhere.
 
-        The first four hold for each coordinate of a key by itself. A single string
+        The first five hold for each coordinate of a key by itself. A single string
         or a tuple (low, high) holds for all coordinates; a sequence of `dim` entries
         has one for each.
     dim : int
@@ -189,6 +191,23 @@ class Constraints:
             if transform.elementwise and i in columns:
                 return transform, int(free[columns == i][0])
         return None
+
+    @property
+    def periodic(self):
+        """The transforms of periodic coordinates, by their indices."""
+        parts = [part for part in self.parts if part.transform.each.period]
+        return {int(i): part.transform for part in parts for i in part.columns}
+
+    def with_cuts(self, cuts):
+        """The same, with periods cut at other points, a dict by coordinates."""
+        found = {}
+        for transform, columns, _ in self.parts:
+            kept = tuple(i for i in columns.tolist() if i not in cuts)
+            found |= {kept: transform} if kept else {}
+        for i, cut in cuts.items():
+            each = self.range_of(i)
+            found[(i,)] = Periodic(each.low, each.high, cut)
+        return Constraints(found, self.dim)
 
     def range_of(self, i):
         """An elementwise transform that has the range of coordinate i."""

@@ -11,6 +11,7 @@ from skboost.transforms._blocks import Correlation, Ordered, Simplex
 from skboost.transforms._elementwise import (
     Interval,
     LowerBound,
+    Periodic,
     Real,
     Scale,
     interval,
@@ -20,6 +21,7 @@ TRANSFORMS = {
     "real": Real,
     "positive": LowerBound,
     "unit_interval": Interval,
+    "periodic": Periodic,
     "simplex": Simplex,
     "ordered": Ordered,
     "correlation": Correlation,
@@ -27,23 +29,29 @@ TRANSFORMS = {
 
 
 def as_transform(value):
-    """The transform of one entry: a name, None, or a pair (low, high)."""
+    """The transform of one entry: a name, None, a pair (low, high), or a tuple that
+    begins with a name."""
     if value is None:
         return Real()
     if isinstance(value, Transform):
         return value
     if isinstance(value, str) and value in TRANSFORMS:
         return TRANSFORMS[value]()
-    pair = isinstance(value, tuple | list) and len(value) == 2
-    if pair and isinstance(value[0], str) and value[0] == "scale":
-        if _is_number(value[1]) and 0.0 < value[1] < np.inf:
-            return Scale(value[1])
+    named = isinstance(value, tuple | list) and len(value) > 1
+    if named and isinstance(value[0], str):
+        name, *numbers = value
+        known = all(_is_number(number) and np.isfinite(number) for number in numbers)
+        if known and name == "scale" and len(numbers) == 1 and numbers[0] > 0.0:
+            return Scale(*numbers)
+        if known and name == "periodic" and len(numbers) in (2, 3):
+            return _checked_period(*numbers)
     elif _is_interval(value):
         return _checked_interval(*value)
     raise ValueError(
         f"constraints: an entry must be one of {list(TRANSFORMS)}, None, a pair "
-        "(low, high) of numbers, None for an open end, or ('scale', size) with a "
-        f"positive size; got {value!r}."
+        "(low, high) of numbers, None for an open end, ('scale', size) with a "
+        "positive size, or ('periodic', low, high) with finite ends; got "
+        f"{value!r}."
     )
 
 
@@ -73,6 +81,16 @@ def _checked_interval(low, high):
             "point. Use None for an open end."
         )
     return interval(float(low), float(high))
+
+
+def _checked_period(low, high, cut=None):
+    _checked_interval(low, high)
+    if cut is not None and not low <= cut < high:
+        raise ValueError(
+            "constraints: ('periodic', low, high, cut) needs low <= cut < high; got "
+            f"({low}, {high}, {cut}). Leave the cut out to have it found."
+        )
+    return Periodic(low, high, cut)
 
 
 def parse(constraints, dim, names=None):

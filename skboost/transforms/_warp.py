@@ -322,6 +322,10 @@ class WarpedConstraints(Constraints):
     def mapped(self, z):
         return self.parts[0].transform.mapped(z)
 
+    @property
+    def periodic(self):
+        return self.base.periodic
+
     def range_of(self, i):
         return self.base.range_of(i)
 
