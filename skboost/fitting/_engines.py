@@ -21,6 +21,8 @@ from skboost.proposals import (
     SearchedProposer,
     StochasticProposer,
     StochasticSearch,
+    UpdateProposer,
+    has_components_of_prior,
     has_normal_noise,
     has_room,
     has_room_for_classes,
@@ -192,7 +194,9 @@ def _engine_of(target, parts, combination, settings, x0_scale):
         if settings.allowed_kl is not None:
             settings = replace(settings, allowed_kl=allowed_kl(target, spanned=True))
     else:
-        proposer = DensityProposer(*parts, x0_scale)
+        update = usual and has_components_of_prior(target, family)
+        kind = UpdateProposer if update else DensityProposer
+        proposer = kind(*parts, x0_scale)
     return Boosting(proposer, combination, settings)
 
 

@@ -29,3 +29,4 @@ from skboost.proposals._stochastic import (
     StochasticProposer,
     StochasticSearch,
 )
+from skboost.proposals._updated import UpdateProposer, has_components_of_prior

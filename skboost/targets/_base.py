@@ -149,6 +149,9 @@ class Target:
     # `CommonScale` of coefficients whose scale is learned; there is
     # ``at_common_scale(s)`` then.
     scale_prior = None
+    # Of a mixture of Gaussians as prior under a likelihood with exact expectations, the
+    # weight of each component and the target that has this alone as its prior.
+    prior_components = None
     # `Constraints` that map its coordinates to the scale of the user, where that is
     # another.
     constraints = None

@@ -1,6 +1,7 @@
 """Targets made of others: tempered, with a mixture as prior, in other coordinates."""
 
 from copy import copy
+from functools import cached_property
 
 import numpy as np
 
@@ -25,6 +26,26 @@ class ComposedTarget(Target):
         self._function_as_prior = isinstance(prior, Target)
         if self._function_as_prior:
             self.ledger.others.append(prior.ledger)
+
+    @property
+    def modes_known(self):
+        """With one Gaussian each under a log-concave likelihood there is a mode at most
+        for every component of the prior."""
+        return self.likelihood.log_concave and self.prior_components is not None
+
+    @cached_property
+    def prior_components(self):
+        """See `Target`."""
+        if self._function_as_prior or not self.likelihood.exact_gaussian:
+            return None
+        if not self.prior.gaussian or self.prior.n_components == 1:
+            return None
+        one, prior = np.eye(self.prior.n_components, dtype=bool), self.prior
+        given = [
+            GaussianPriorTarget(self.likelihood, prior.keep(mask), self.temperature)
+            for mask in one
+        ]
+        return list(zip(prior.weights, given, strict=True))
 
     def log_density(self, theta, strict=False):
         """Log joint at each draw; see `Target`."""
