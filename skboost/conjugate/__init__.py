@@ -41,6 +41,7 @@ from skboost.conjugate.gaussian_mixture._ascent import (
     with_louis_widths,
 )
 from skboost.conjugate.gaussian_mixture._covariances import COVARIANCES
+from skboost.conjugate.gaussian_mixture._densities import Rows
 from skboost.conjugate.gaussian_mixture._family import (
     ConjugateFamily,
     ConjugateTarget,

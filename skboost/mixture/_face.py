@@ -8,6 +8,7 @@ from skboost._random import root_seed
 from skboost.conjugate import COVARIANCES
 from skboost.mixture._rows import read_rows
 from skboost.posterior import check_size
+from skboost.serving import write_module
 
 
 class BayesianMixture(DensityMixin):
@@ -169,6 +170,36 @@ class BayesianMixture(DensityMixin):
         logs = self.score_samples(X)
         penalty = self._predictive.n_parameters * np.log(len(logs))
         return penalty - 2.0 * float(logs.sum())
+
+    def export(self, path):
+        """Write a Python file with these predictions that needs NumPy only.
+
+        It has ``predict(X)``, ``predict_proba(X)`` and ``score_samples(X)`` with the
+        estimator's numbers to 1e-10, also of rows with gaps where the estimator takes
+        them.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            Usually ends with ``.py``. An earlier file is replaced when the new one is
+            complete.
+
+        Raises
+        ------
+        OSError
+            If the file can not be written; an earlier one stays.
+
+        Notes
+        -----
+        The file holds the lines that the estimator itself predicts with. It runs as any
+        Python module does: import only those that you wrote. There is no ``to_onnx``:
+        log densities of rows with gaps, whose columns differ from row to row, have no
+        operators there.
+        """
+        check_is_fitted(self)
+        names = getattr(self, "feature_names_in_", None)
+        names = None if names is None else tuple(map(str, names))
+        write_module(path, self._predictive.plain(), type(self).__name__, names=names)
 
     @property
     def lower_bound_(self):

@@ -1,6 +1,6 @@
 """What a posterior over clusters says of rows, its parameters integrated out."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -8,6 +8,7 @@ from skboost._math import log_sum_exp, log_weights, responsibilities
 from skboost._parallel import row_blocks
 from skboost._random import generator, root_seed
 from skboost.conjugate import GaussianMixtureModel
+from skboost.serving import MixtureClusters
 
 
 @dataclass(frozen=True)
@@ -22,19 +23,16 @@ class ClusterPredictive:
     components: tuple
     log_alpha: np.ndarray
 
+    def plain(self):
+        """The same as arrays."""
+        model = self.model
+        parts = tuple(map(model.predictive, self.components))
+        gaps = model.clusters.covariance.handles_missing
+        return MixtureClusters(model.dim, model.center, gaps, parts, self.log_alpha)
+
     def joint(self, X):
         """``ln p(x_n, z_n = k | data)``, nats (n_rows, n_components)."""
-        model, n_mixed = self.model, len(self.components)
-        rows = model.rows(X)
-        joint = np.empty((len(rows), model.n_components))
-        for block in row_blocks(
-            len(rows), model.n_components * n_mixed + 2 * model.dim
-        ):
-            some = rows[block]
-            parts = [model.predictive_parts(one, some) for one in self.components]
-            stacked = np.moveaxis(np.array(parts), 0, -1).reshape(-1, n_mixed)
-            joint[block] = log_sum_exp(stacked, self.log_alpha).reshape(len(some), -1)
-        return joint
+        return self.plain().joint(self.model.rows(X))
 
     def log_density(self, X):
         """Log predictive densities of rows, nats."""
@@ -42,14 +40,11 @@ class ClusterPredictive:
 
     def proba(self, X):
         """Probabilities of the clusters, (n_rows, n_components)."""
-        return responsibilities(self.joint(X))[0]
+        return self.plain().proba(self.model.rows(X))
 
     def labels(self, X):
         """The most probable cluster of each row, by the heaviest distributions."""
-        heaviest = np.flatnonzero(self.log_alpha == self.log_alpha.max())
-        one = tuple(self.components[k] for k in heaviest)
-        alone = ClusterPredictive(self.model, one, self.log_alpha[heaviest])
-        return alone.joint(X).argmax(axis=1)
+        return self.plain().labels(self.model.rows(X))
 
     def expected_rows(self, X):
         """Rows with expected values where they are missing."""
@@ -58,7 +53,7 @@ class ClusterPredictive:
         width = model.n_components * len(self.components) * model.dim
         for block in row_blocks(len(rows), width):
             some, mixed = rows[block], self.components
-            parts = [model.predictive_parts(one, some) for one in mixed]
+            parts = [model.predictive(one).log_density(some) for one in mixed]
             weighted = zip(parts, self.log_alpha, strict=True)
             shares = responsibilities(np.hstack([p + w for p, w in weighted]))[0]
             filled = [model.clusters.predictive(one).filled(some) for one in mixed]
@@ -90,12 +85,9 @@ class SinglePredictive(ClusterPredictive):
         """Natural parameters of the distribution."""
         return self.components[0]
 
-    def proba(self, X):
-        """The optimal q(z), (n_rows, n_components)."""
-        return self.model.responsibilities(self.natural, self.model.rows(X))
-
-    def labels(self, X):
-        return self.proba(X).argmax(axis=1)
+    def plain(self):
+        """The same as arrays, with the optimal q(z)."""
+        return replace(super().plain(), assigned=self.model.assignment(self.natural))
 
     def draw_rows(self, n, seed):
         """Rows and their clusters."""

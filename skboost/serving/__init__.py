@@ -1,5 +1,6 @@
 """Fitted models without the package: a Python file on NumPy alone, an ONNX graph."""
 
+from skboost.serving._clusters import MixtureClusters
 from skboost.serving._grouped import (
     GroupedClassifier,
     GroupedCounts,

@@ -43,9 +43,8 @@ def write_module(path, model, estimator, before=None, names=None):
     `estimator` is the name of the class that was fitted, `names` those of the columns
     of its rows, or of the steps' where there are any; None where they had none.
     """
-    functions = ["predict"]
-    if hasattr(model, "predict_proba"):
-        functions.append("predict_proba")
+    known = ("predict", "predict_proba", "score_samples")
+    functions = [name for name in known if hasattr(model, name)]
     listed = " and ".join(f"`{name}`" for name in functions)
     head = _HEAD.format(estimator=estimator, version=__version__, functions=listed)
     kinds = {type(part) for part in chain(_parts(model), _parts(before))}

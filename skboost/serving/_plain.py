@@ -25,16 +25,19 @@ def sigmoid(t):
         return 1.0 / (1.0 + np.exp(-t))
 
 
-def checked_rows(X, n_features, step=None):
-    """Rows that a user passes as finite numbers, by a step where there is one."""
+def checked_rows(X, n_features, step=None, gaps=False):
+    """Rows that a user passes as finite numbers, by a step where there is one.
+
+    With `gaps` NaN is legal.
+    """
     X = np.asarray(X)
     if X.dtype.kind in "mM":
         raise ValueError("X must have numbers in all columns; got dates or durations.")
     if X.ndim != 2 or X.shape[1] != n_features:
         raise ValueError(f"X must have shape (n_samples, {n_features}); got {X.shape}.")
     X = X.astype(float) if step is None else step.apply(X)
-    if not np.isfinite(X).all():
-        raise ValueError("X must be finite; got NaN or infinity.")
+    if not (np.isfinite(X) | (gaps & np.isnan(X))).all():
+        raise ValueError(f"X must be finite; got {'' if gaps else 'NaN or '}infinity.")
     return X
 
 

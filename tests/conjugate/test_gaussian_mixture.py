@@ -129,7 +129,7 @@ def test_permuted_clusters_are_the_same_posterior(law_and_shape):
     np.testing.assert_allclose(model.means(moved), model.means(natural)[order])
     assert model.entropy(moved) == pytest.approx(model.entropy(natural))
     before, after = (
-        model.predictive_parts(own, model.rows(X)) for own in (natural, moved)
+        model.predictive(own).log_density(model.rows(X)) for own in (natural, moved)
     )
     np.testing.assert_allclose(after, before[:, order])
 
@@ -175,7 +175,7 @@ def test_full_coordinate_ascent_is_scikit_learns():
 
 def predictive(model, natural, values):
     """Posterior predictive density of rows, (n_rows,)."""
-    return np.exp(model.predictive_parts(natural, model.rows(values))).sum(axis=1)
+    return np.exp(model.predictive(natural).log_density(model.rows(values))).sum(axis=1)
 
 
 @pytest.mark.parametrize("shape", COVARIANCES)

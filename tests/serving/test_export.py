@@ -14,6 +14,7 @@ from skboost import (
     BoostedBayesianLinearRegression,
     BoostedBayesianLogisticRegression,
     BoostedBayesianPoissonRegression,
+    BoostedGaussianMixture,
     BoostedHierarchicalPoissonRegression,
     OnlineBayesianLinearRegression,
     OnlineBayesianLogisticRegression,
@@ -189,6 +190,7 @@ sys.stdout.write(json.dumps(out))
 
 def test_the_package_can_not_be_imported_where_the_files_run(tmp_path):
     models = {name: model_of(name) for name in ("full", "laplace", "linear", "poisson")}
+    models["mixture"] = BoostedGaussianMixture(2, max_iter=1, random_state=0).fit(X)
     for name, model in models.items():
         model.export(tmp_path / f"{name}.py")
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}

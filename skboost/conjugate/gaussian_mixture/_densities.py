@@ -1,14 +1,14 @@
 """Rows of data, and their log densities under several Gaussians or Student ts.
 
 The same code serves expected log densities (with the expected precision) and log
-densities of parameter draws: only `offset` differs.
+densities of parameter draws: only `offset` differs. Exported files have them, too:
+what rows are predicted with needs NumPy only.
 """
 
 from dataclasses import dataclass
+from math import lgamma
 
 import numpy as np
-from scipy.linalg import solve_triangular
-from scipy.special import gammaln
 
 from skboost._math import LOG_2PI
 
@@ -148,6 +148,7 @@ def _at_draws(means, roots, values):
 
 
 _LOG_PI = np.log(np.pi)
+_LOG_GAMMA = np.vectorize(lgamma, otypes=[float])
 
 
 def _with_means(rows, means):
@@ -159,7 +160,7 @@ def _log_kernel(squares, dof, dim):
     """Log density up to the log determinant of the scale; `dof` may be infinite."""
     finite = np.isfinite(dof)
     nu = np.where(finite, dof, 1.0)
-    heavy = gammaln((nu + dim) / 2.0) - gammaln(nu / 2.0)
+    heavy = _LOG_GAMMA((nu + dim) / 2.0) - _LOG_GAMMA(nu / 2.0)
     heavy = heavy - 0.5 * dim * (np.log(nu) + _LOG_PI)
     heavy = heavy - 0.5 * (nu + dim) * np.log1p(squares / nu)
     light = -0.5 * (dim * (np.log(2.0) + _LOG_PI) + squares)
@@ -222,7 +223,7 @@ class JointStudentTs:
             scale = self.scales[k][columns][:, columns]
             lower = np.linalg.cholesky(scale)
             away = (values - self.means[k, columns]).T
-            squares = (solve_triangular(lower, away, lower=True) ** 2).sum(axis=0)
+            squares = ((np.linalg.inv(lower) @ away) ** 2).sum(axis=0)
             log_volume = np.log(np.diag(lower)).sum()
             logs[:, k] = _log_kernel(squares, dof, len(lower)) - log_volume
         return logs
@@ -257,6 +258,18 @@ class SeparateStudentTs:
         normal = rng.standard_normal((len(clusters), self.means.shape[1]))
         normal *= _stretch(self.dof[clusters], rng)
         return self.means[clusters] + np.sqrt(self.scales[clusters]) * normal
+
+
+@dataclass(frozen=True)
+class WeightedDensities:
+    """Distributions of a row in every cluster, and log weights of the clusters."""
+
+    densities: object
+    log_weights: np.ndarray
+
+    def log_density(self, rows):
+        """Both together, shape (n_rows, n_components)."""
+        return self.densities.log_density(rows) + self.log_weights
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from skboost._math import responsibilities
 from skboost._parallel import row_blocks
 from skboost.conjugate._natural import Expectation, combine, natural_step, scaled
 from skboost.conjugate.gaussian_mixture._covariances import COVARIANCES
-from skboost.conjugate.gaussian_mixture._densities import Rows
+from skboost.conjugate.gaussian_mixture._densities import Rows, WeightedDensities
 from skboost.conjugate.gaussian_mixture._independent import (
     Independent,
     KnownCovariances,
@@ -256,10 +256,17 @@ class GaussianMixtureModel:
         moved = {"means": (means + self.center, spread)}
         return self.weights.moments(natural["weights"]) | moments | moved
 
-    def predictive_parts(self, natural, rows):
-        """ln E[pi_k] + ln p(x_n | cluster k), shape (n_rows, n_components)."""
-        predictive = self.clusters.predictive(natural)
-        return predictive.log_density(rows) + np.log(self.mean_weights(natural))
+    def predictive(self, natural):
+        """ln E[pi_k] and ln p(x_n | cluster k) as `WeightedDensities`."""
+        weights = np.log(self.mean_weights(natural))
+        return WeightedDensities(self.clusters.predictive(natural), weights)
+
+    def assignment(self, natural):
+        """The same whose `log_density` is `joint`: the logarithm of the optimal q(z_n),
+        but for a constant.
+        """
+        weights = self.weights.expected_log(natural["weights"])
+        return WeightedDensities(self._gaussians(natural), weights)
 
     def sample_rows(self, natural, counts, rng):
         """Rows and labels from the posterior predictive, so many of each cluster."""
