@@ -35,6 +35,8 @@ def quasi_normal(sizes, rng):
     Scrambled Sobol points (Owen 1997) with a coordinate for each of q and m of all
     arrays: averages over draws depend less on which coordinate has which number.
     """
+    if not sizes:
+        return []
     widths, n = [q * m for q, _, m in sizes], sizes[0][1]
     if not 0 < sum(widths) <= _MOST_QUASI:
         return tuple(map(rng.standard_normal, sizes))

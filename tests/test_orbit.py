@@ -15,14 +15,12 @@ from sklearn.preprocessing import scale
 
 from skboost import (
     BoostedBayesianLogisticRegression,
-    BoostedHierarchicalPoissonRegression,
     RowBlocks,
     boost_posterior,
 )
 from skboost.approximation import Estimate, Mixture
 from skboost.boosting import Settings, allowed_kl, what_is_left
 from skboost.families import DiagonalGaussian
-from skboost.fitting import _correct
 from skboost.orbits import AUTO_ORDER, remaining_after_orbits
 from skboost.targets import CallableTarget, Target
 
@@ -421,21 +419,6 @@ def test_posteriors_answer_after_the_limits_of_their_run():
         result.posterior.sample(3000, random_state=1),
         free.posterior.sample(3000, random_state=1),
     )
-
-
-def test_time_may_end_between_orbits_and_the_draws_that_predict(monkeypatch):
-    def until_then(target, *arguments, reweighted=_correct.reweighted):
-        found = reweighted(target, *arguments)
-        target.ledger.budget.max_time = 1e-9
-        return found
-
-    monkeypatch.setattr(_correct, "reweighted", until_then)
-    rng = np.random.default_rng(0)
-    rows = rng.normal(size=(40, 2))
-    y = rng.poisson(np.exp(rows[:, 0]))
-    model = BoostedHierarchicalPoissonRegression(max_time=600.0, **AUTO).fit(rows, y)
-    assert model.orbiting_.applied
-    assert np.corrcoef(model.predict(rows), np.exp(rows[:, 0]))[0, 1] > 0.9
 
 
 @pytest.mark.parametrize("orbit", [0, 1, 3, 2048, "yes", True])

@@ -186,7 +186,7 @@ def test_starts_and_probes_lead_to_modes_on_the_unconstrained_scale():
         return anp.logaddexp(-0.5 * (logs - 9) ** 2, -0.5 * (logs + 9) ** 2) - logs
 
     for x0 in (np.exp(8.0), np.exp(-8.0)):
-        result = boost(density, 1, "positive", x0=[x0], max_iter=1)
+        result = boost(density, 1, "positive", x0=[x0])
         ends = result.posterior.marginal(0).quantile([0.25, 0.75])
         assert_allclose(np.log(ends), [-9.0, 9.0], atol=0.5)
 

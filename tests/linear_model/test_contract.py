@@ -356,7 +356,7 @@ BAD_DATA = [
     ({"y": np.ones((48, 2))}, "MultiOutputRegressor|1d array"),
     (
         {"y": np.where(np.arange(48) == 3, np.nan, 1.0)},
-        "y contains NaN|y must be finite",
+        "y contains NaN|y must be finite|y must have a label",
     ),
     ({"sample_weight": np.zeros(48)}, "[Ss]ample.weight"),
     ({"sample_weight": -np.ones(48)}, "sample_weight"),
