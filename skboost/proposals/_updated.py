@@ -19,9 +19,10 @@ _LIGHTEST = 1e-2
 
 def has_components_of_prior(target, family):
     """Whether a posterior is a sum of those under every component of its prior, each
-    with a Gaussian that needs no draws."""
+    with a Gaussian that needs no draws. Of likelihoods with one mode: others, such as
+    those of noise, take longer by it and are no better."""
     full = family.exact_expectations and family.full_covariance
-    return full and target.prior_components is not None
+    return full and target.modes_known and target.prior_components is not None
 
 
 @dataclass(frozen=True)
