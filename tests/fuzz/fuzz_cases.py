@@ -116,7 +116,9 @@ def parameters(draw, cls, p):
     defaults = cls().get_params(deep=False)
     found = {k: v for k, v in ALWAYS.items() if k in defaults}
     for name in CAPS.keys() & defaults.keys():
-        found[name] = min(defaults[name] or CAPS[name], CAPS[name])
+        # "auto" and None have no number of their own.
+        own = defaults[name] if isinstance(defaults[name], Real) else CAPS[name]
+        found[name] = min(own, CAPS[name])
     names = sorted(set(defaults) - set(ALWAYS))
     for name in draw(st.lists(st.sampled_from(names), max_size=6, unique=True)):
         if draw(st.integers(0, 14)) == 0:
