@@ -141,7 +141,8 @@ def quadratic_nodes(target, start=None):
     """
     prior, n = target.scale_prior, sum(target.rows.map(_mass))
     normal = type(target.prior if prior is None else prior.coef) is NormalPrior
-    if n < _FEWEST or target.dim**2 > _FEW * n or not normal:
+    plain = normal and target.likelihood.n_outputs == 1
+    if n < _FEWEST or target.dim**2 > _FEW * n or not plain:
         return None
     try:
         with np.errstate(all="ignore"):

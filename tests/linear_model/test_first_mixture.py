@@ -87,7 +87,6 @@ def of_cancer(**settings):
         {"step_size": "adaptive", "refine": False, "corrective": "none"},
         {"corrective": "away"},
         pytest.param({"corrective": "pairwise"}, marks=pytest.mark.slow),
-        pytest.param({"objective": "relbo"}, marks=pytest.mark.slow),
         {"stopping": "gap"},
         pytest.param({"family": "student_t"}, marks=pytest.mark.slow),
         pytest.param({"family": "gaussian-diag"}, marks=pytest.mark.slow),

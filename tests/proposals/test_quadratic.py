@@ -14,6 +14,7 @@ from skboost.targets import (
     GLMTarget,
     HalfTPrior,
     Logistic,
+    Multinomial,
     NormalPrior,
     OrdinalTarget,
     Poisson,
@@ -152,6 +153,12 @@ def test_it_stands_back_where_the_posterior_is_no_gaussian(case):
             prior=CommonScale(StudentTPrior(), target.prior.shared, 3, HalfTPrior()),
         )  # fmt: skip
     assert quadratic_nodes(target) is None
+
+
+def test_several_classes_have_none():
+    X, y = rows_of(600, 2)
+    rows = Table(X, (y + (X[:, 0] > 1.0)).astype(int))
+    assert quadratic_nodes(GLMTarget(rows, Multinomial(3))) is None
 
 
 def test_rows_may_be_sparse_weighted_repeated_or_in_blocks():
