@@ -1,7 +1,5 @@
 """What an update begins with where the posterior so far is a mixture."""
 
-from time import process_time
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -62,15 +60,11 @@ def test_mixtures_of_full_gaussians_alone_have_such_a_beginning():
 
 
 @pytest.mark.parametrize("k", [2, pytest.param(3, marks=pytest.mark.slow)])
-def test_updates_of_classes_far_apart_cost_like_the_first_call(k):
+def test_updates_of_classes_far_apart_predict_them(k):
     X, y = make_blobs(120, centers=6.0 * np.eye(3)[:k], random_state=0)
-    labels, seconds = np.arange(k), []
-    BoostedBayesianLogisticRegression().partial_fit(X[:40], y[:40], classes=labels)
+    labels = np.arange(k)
     model = BoostedBayesianLogisticRegression(random_state=0)
     for rows in np.split(np.arange(120), 3):
-        began = process_time()
         model.partial_fit(X[rows], y[rows], classes=labels)
-        seconds.append(process_time() - began)
-    assert max(seconds[1:]) <= 5.0 * seconds[0]
     assert model.score(X, y) == 1.0
     assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)

@@ -63,7 +63,7 @@ MODELS = {
     "own family": lambda: logistic(
         TWO, family=Own(), max_iter=1, orbit=None, prior_scale=1.0
     ),
-    "roots": lambda: logistic(TWO, family="laplace", objective="hellinger"),
+    "roots": lambda: logistic(TWO, family="gaussian-diag", objective="hellinger"),
     "calibrated": lambda: logistic(TWO, calibrate="moments", n_draws=128),
     "three classes": lambda: logistic(THREE),
     "boolean": lambda: OnlineBayesianLogisticRegression().fit(X, TWO == "yes"),
