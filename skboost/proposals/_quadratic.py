@@ -16,18 +16,20 @@ from skboost.expectation_propagation import Gaussians
 from skboost.targets import GLMTarget, Logistic, NormalPrior, ScaleNode
 
 # Squared parameters, as a share of the rows, up to which a quadratic is tried: half the
-# squared shift of the means is about a sixth of it, and more where classes separate.
-_FEW = 0.3
+# squared shift of the means is a sixth of it or less, and more where classes separate.
+_FEW = 5.0
 # Rows with which one is tried at least: of fewer the fourth derivatives count, and
 # expectation propagation takes milliseconds.
-_FEWEST = 200
+_FEWEST = 300
 # Half the squared shift of the means, in standard deviations, up to which a quadratic
-# will do: what is left of Gaussians that were shifted is .01 nats at most then.
-_CLOSE = 0.03
+# around the mode will do: what is left of Gaussians that were shifted is .01 nats at
+# most then. Beyond it the quadratic is that of the expected log likelihood, until a
+# pass over the rows moves the Gaussian by so many nats at most; passes at most.
+_CLOSE, _MATCHED, _MOST_MATCHES = 0.03, 3e-3, 8
 # The same at the likely scale whose mean is farthest from the centre, which counts for
 # less: nats below the highest density of ln s of likely scales, and squared distances,
 # in standard deviations, that need no look.
-_CLOSE_THERE, _LIKELY, _NEXT = 0.15, 3.0, 0.1
+_CLOSE_THERE, _LIKELY, _NEXT = 0.1, 3.0, 0.1
 # Rows of a part at least, and rows of it, and of its rarer class, for each parameter.
 _PART, _PER_PARAMETER = 3000, 30
 # Rows that tell the shift of the means at least, and for each parameter.
@@ -265,11 +267,15 @@ def _nodes(target, quadratic, node):
     prior = None if target.scale_prior is None else target.prior
     enough = max(_SHIFTING, _SHIFTING_EACH * target.dim)
     part = _part(target, len(target.rows) // enough) or target
+    mean, covariance = _given(target, quadratic, node)
+    pull, miss = _skewed(part, mean, covariance)
+    if not miss <= _CLOSE:
+        if type(target) is not GLMTarget:
+            return None
+        quadratic, node = _matched(target, quadratic, node)
+        pull = np.zeros(target.dim)
     if prior is None:
         mean, covariance = _given(target, quadratic, node)
-        pull, miss = _skewed(part, mean, covariance)
-        if not miss <= _CLOSE:
-            return None
         log_evidence = quadratic.value + 0.5 * quadratic.slope @ mean
         log_evidence += 0.5 * np.linalg.slogdet(covariance)[1]
         log_evidence -= np.log(target.scale).sum()
@@ -277,9 +283,7 @@ def _nodes(target, quadratic, node):
         gaussians = Gaussians(np.array([log_evidence]), *moments)
         return [Nodes(np.zeros(1), np.ones(1), gaussians, log_evidence)]
     kinds = quadratic.under(prior, target.scale)
-    (mean,), (covariance,) = kinds[node.kind].gaussians(np.array([node.log_s]))
-    pull, miss = _skewed(part, mean, covariance)
-    if not (miss <= _CLOSE and _holds_far_off(target, part, quadratic, kinds)):
+    if not _holds_far_off(target, part, quadratic, kinds, matched=not miss <= _CLOSE):
         return None
     return [_spread(one, prior, pull) for one in kinds]
 
@@ -291,7 +295,35 @@ def _skewed(part, mean, covariance):
     return pull, 0.5 * np.sum((factor.T @ pull) ** 2)
 
 
-def _holds_far_off(target, part, quadratic, kinds):
+def _matched(target, quadratic, node):
+    """The quadratic that the expected log likelihood is, and the heaviest scale.
+
+    Expected under the Gaussian there, whose evidence its lower bound stands for: that
+    of coordinate ascent, which moves the means as third derivatives ask, and widths.
+    """
+    mean, covariance = _given(target, quadratic, node)
+    for _ in range(_MOST_MATCHES):
+        root = np.linalg.cholesky(covariance)
+        value, slope, bend = target.expected_expansion(mean, root)
+        value += 0.5 * np.sum(bend * covariance)
+        quadratic = Quadratic.around(mean, value, slope, bend)
+        after, width = _given(target, quadratic, node)
+        moved = np.linalg.solve(root, after - mean)
+        grown = np.linalg.eigvalsh(
+            np.linalg.solve(root, np.linalg.solve(root, width).T)
+        )
+        nats = 0.5 * (moved @ moved + np.sum(grown - 1.0 - np.log(grown)))
+        mean, covariance = after, width
+        if nats <= _MATCHED:
+            return quadratic, node
+        if target.scale_prior is not None:
+            kinds = quadratic.under(target.prior, target.scale)
+            node = _heaviest(kinds, target.prior)
+            mean, covariance = _given(target, quadratic, node)
+    raise LinAlgError("the Gaussian moves on.")
+
+
+def _holds_far_off(target, part, quadratic, kinds, matched):
     """Whether the quadratic is close at the likely scale whose mean is farthest.
 
     There the slope of the log likelihood is that of the quadratic, by a pass over all
@@ -310,9 +342,16 @@ def _holds_far_off(target, part, quadratic, kinds):
     if farthest < _NEXT:
         return True
     node, mean, covariance = there
-    _, slope = target.expansion(mean, bends=False)
+    if matched:
+        root = np.linalg.cholesky(covariance)
+        _, slope, bend = target.expected_expansion(mean, root)
+        grown = np.linalg.eigvalsh(root.T @ (bend - quadratic.bend) @ root)
+        miss = 0.25 * np.sum(grown**2)
+    else:
+        _, slope = target.expansion(mean, bends=False)
+        miss = _skewed(part, mean, covariance)[1]
     rest = slope - _precision(target, node) @ mean
-    miss = 0.5 * rest @ covariance @ rest + _skewed(part, mean, covariance)[1]
+    miss += 0.5 * rest @ covariance @ rest
     return miss <= _CLOSE_THERE
 
 

@@ -110,15 +110,19 @@ class RowSums:
         return given, weights @ value, weights * slope, weights * bend
 
 
-def _expanded(sums, centring, theta, bends, table):
-    """`RowSums.expansion` about the centre: far products would lose digits."""
+def _expanded(expand, centring, theta, how, table):
+    """`RowSums.expansion` about the centre: far products would lose digits.
+
+    Or `RowSums.curvature`, of which `how` is the factor.
+    """
     if centring.columns is None:
-        return sums.expansion(theta, bends, table)
+        return expand(theta, how, table)
     if not sparse.issparse(table.X):
         X = table.X - centring.columns
         table = Table(X, table.y, table.weight, table.offset)
-        return sums.expansion(theta, bends, table)
-    value, slope, *bend = sums.expansion(centring.back(theta), bends, table)
+        return expand(theta, how, table)
+    how = centring.back(how.T).T if np.ndim(how) else how
+    value, slope, *bend = expand(centring.back(theta), how, table)
     push = centring.pushed
     return value, push(slope), *(push(push(each).T) for each in bend)
 
@@ -257,11 +261,18 @@ class GLMTarget(Target):
     def expansion(self, theta, bends=True):
         """Log likelihood, its slope (dim,) and, if `bends`, minus its Hessian."""
         self.ledger.spend()
-        part = partial(_expanded, self._sums, self.centring, theta, bends)
+        part = partial(_expanded, self._sums.expansion, self.centring, theta, bends)
         width = self._sums.n_temporaries * self.dim
         value, slope, *bend = self.rows.sum(part, width, self.dim**2 if bends else 1)
         value += self.centring.back(theta) @ self._linear + self._constant
         return value, slope + self.centring.pushed(self._linear), *bend
+
+    def expected_expansion(self, theta, factor):
+        """The same, with the Hessian, in expectation under N(theta, F F^T)."""
+        self.ledger.spend()
+        part = partial(_expanded, self._sums.curvature, self.centring, theta, factor)
+        width = self._sums.n_temporaries * self.dim
+        return self.rows.sum(part, width, self.dim**2)
 
     def skewness(self, theta, factor):
         """What third derivatives pull the mean from the mode by (dim,), under F F^T."""

@@ -138,6 +138,23 @@ def test_means_are_shifted_as_third_derivatives_ask():
     assert np.abs(mean - exact)[-1] / exact_sd[-1] < 0.4 * missed + 4.0 / np.sqrt(ess)
 
 
+def test_between_many_rows_and_few_it_is_that_of_the_expected_log_likelihood():
+    X, y = rows_of(400, 10, shift=-1.0, spread=2.0)
+    target = target_of(Table(X, y), principal=False)
+    (nodes,) = quadratic_nodes(target)
+    mean, sd, log_evidence = moments([nodes])
+    exact, exact_sd, exact_evidence, ess = by_importance(target, mean, sd, 20_000)
+    error = 4.0 / np.sqrt(ess)
+    assert np.all(np.abs(mean - exact) < (0.02 + error) * exact_sd)
+    np.testing.assert_allclose(sd, exact_sd, rtol=0.015 + error / np.sqrt(2.0))
+    np.testing.assert_allclose(log_evidence, exact_evidence, atol=0.06)
+    # Around the mode alone it would not do: the heaviest mean is far from it.
+    k = nodes.weights.argmax()
+    root = np.linalg.cholesky(nodes.gaussians.covariances[k])
+    pull = target.skewness(nodes.gaussians.means[k], root)
+    assert 0.5 * np.sum((root.T @ pull) ** 2) > 0.03
+
+
 @pytest.mark.parametrize("case", ["few rows", "separable", "wide", "heavy tails"])
 def test_it_stands_back_where_the_posterior_is_no_gaussian(case):
     n, dim = (40, 3) if case == "few rows" else (2000, 3)
@@ -145,7 +162,7 @@ def test_it_stands_back_where_the_posterior_is_no_gaussian(case):
     if case == "separable":
         y = (X @ np.ones(3) > 0.0).astype(float)
     if case == "wide":
-        X, y = rows_of(200, 12)
+        X, y = rows_of(400, 20, spread=5.0)
     target = target_of(Table(X, y), principal=False)
     if case == "heavy tails":
         target = GLMTarget(
