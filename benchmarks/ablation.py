@@ -16,6 +16,7 @@ target is called better or worse beyond two standard errors and a thousandth of 
 
 from _harness import Report, elbo_of, parser, timed  # isort: skip
 
+from contextlib import ExitStack
 from dataclasses import replace
 from unittest.mock import patch
 
@@ -23,6 +24,7 @@ import numpy as np
 from _densities import seen, unseen
 from joblib import Parallel, delayed
 
+from skboost.boosting import Boosting
 from skboost.fitting import _engines
 
 # Mechanism: the settings without it.
@@ -32,6 +34,8 @@ WITHOUT = {
     "draw_growth": {"draw_growth": 1},
     "split": {"split": False},
     "second start": {"n_restarts": 1},
+    # One more search for modes before a run says that it has converged.
+    "last look": {"last_look": lambda self, target, state: (state.modes, None)},
 }
 DEFAULT = "default"
 # Nats below which a gain is none, however sure: a tenth of the default `tol`, which
@@ -47,8 +51,12 @@ def one_fit(task, changes, seed, max_iter):
     def changed(*args, **kwargs):
         return replace(made(*args, **kwargs), **changes)
 
-    # The engine and its proposer share the settings, so they are changed where made.
-    with patch.object(_engines, "make_settings", changed):
+    changes = dict(changes)
+    with ExitStack() as patches:
+        if method := changes.pop("last_look", None):
+            patches.enter_context(patch.object(Boosting, "last_look", method))
+        # The engine and its proposer share the settings, so they are changed where made.
+        patches.enter_context(patch.object(_engines, "make_settings", changed))
         found, cpu, _ = timed(task.fit, random_state=seed, max_iter=max_iter)
     posterior, n_iter = found
     elbo, se = elbo_of(task.log_density, posterior)

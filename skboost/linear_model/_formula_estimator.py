@@ -1,4 +1,4 @@
-"""Estimators that take formulas, and rows with missing values."""
+"""Boosted regressions: rows by formula, some with missing values, and one fit."""
 
 from inspect import signature
 
@@ -9,6 +9,7 @@ from sklearn.utils import check_consistent_length
 from skboost._columns import column_of, missing_in
 from skboost._row_blocks import RowBlocks
 from skboost._sklearn import num_samples, rows_of
+from skboost.fitting import BoostedEstimator, FromFit, callback_data
 from skboost.linear_model._formula import (
     Design,
     check_columns,
@@ -18,11 +19,20 @@ from skboost.linear_model._formula import (
     sides_of,
 )
 from skboost.linear_model._formula_reader import columns_of, refused
+from skboost.linear_model._model import MOVED_OF_LINEAR_MODELS
 from skboost.linear_model._row_keywords import NewRows, of_columns
 
 
-class FormulaEstimator(NewRows):
-    """What regressions with parameters `formula` and `missing` share."""
+class FormulaEstimator(NewRows, BoostedEstimator):
+    """What boosted regressions, with parameters `formula` and `missing`, share.
+
+    Subclasses have ``_learn(rows, data, again)``: rows are a list of X, y and what else
+    `fit` takes for each of them, `data` what callbacks are given.
+    """
+
+    _moved = MOVED_OF_LINEAR_MODELS
+    calibration_ = FromFit("report.calibration")
+    orbiting_ = FromFit("report.orbiting")
 
     # Parameters that the formula says, with the values that say nothing.
     _said_by_formula = {"fit_intercept": True}
@@ -59,6 +69,15 @@ class FormulaEstimator(NewRows):
         known = signature(cls.fit).parameters
         keywords = {name: parameters.pop(name) for name in known & parameters.keys()}
         return cls(formula=formula, **parameters).fit(data, **keywords)
+
+    def _fit_rows(self, X, y, again=False, named=None, **keywords):
+        """The estimator after a fit of rows and their `keywords`; with `again` after
+        one that goes on, of classes that were `named`.
+        """
+        more = {} if named is None else {"named": named}
+        with self._keeping_old_fit():
+            data = callback_data(X, y, **keywords)
+            return self._learn(self._read(X, y, again, **keywords), data, again, **more)
 
     @property
     def _said(self):

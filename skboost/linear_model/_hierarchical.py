@@ -17,9 +17,9 @@ from skboost.boosting import (
     allowed_kl,
 )
 from skboost.families import as_family
-from skboost.fitting import BoostedEstimator, FromFit, make_settings, warn_where_called
+from skboost.fitting import make_settings, warn_where_called
 from skboost.linear_model._formula_estimator import FormulaEstimator
-from skboost.linear_model._group_model import N_DRAWS
+from skboost.linear_model._group_model import N_DRAWS, group_model
 from skboost.linear_model._group_summary import (
     arviz_of_groups,
     summary_of_groups,
@@ -38,7 +38,7 @@ from skboost.linear_model._methods import (
     tails_of,
     to_onnx,
 )
-from skboost.linear_model._model import MOVED_OF_LINEAR_MODELS, SCALED_CONSTRAINTS
+from skboost.linear_model._model import SCALED_CONSTRAINTS
 from skboost.linear_model._row_keywords import (
     checked_offset,
     warn_of_missing_offset,
@@ -91,21 +91,18 @@ HIERARCHICAL_CONSTRAINTS = {
 }  # fmt: skip
 
 
-class HierarchicalEstimator(FormulaEstimator, BoostedEstimator):
+class HierarchicalEstimator(FormulaEstimator):
     """A boosted posterior over coefficients and scales, and effects of groups.
 
     Subclasses read responses, and answer about rows by ``_rows(X, population)``.
     """
 
-    _moved = MOVED_OF_LINEAR_MODELS
     _parameter_constraints = HIERARCHICAL_CONSTRAINTS
     warm_start = False
     _takes_groups = True
     _said_by_formula = dict.fromkeys(("groups", "slopes", "nested", "fixed")) | {
         "group_intercepts": True, "fit_intercept": True,
     }  # fmt: skip
-    calibration_ = FromFit("report.calibration")
-    orbiting_ = FromFit("report.orbiting")
 
     export, to_onnx, set_feature_names = export, to_onnx, set_feature_names
 
@@ -154,15 +151,16 @@ class HierarchicalEstimator(FormulaEstimator, BoostedEstimator):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _learn(self, model, rows, given):
+    def _learn_groups(self, grouped, response, exposed, data):
         """Boost the posterior of grouped rows, and draw the effects of groups."""
-        target, starts = model.begun(rows, Budget(self.max_time))
+        model = group_model(self, grouped, response, exposed)
+        target, starts = model.begun(grouped.rows, Budget(self.max_time))
         # A surrogate has orbits of its own: the target would be evaluated at them.
         orbit = "auto" if target.marginal.cheap else None
         posterior, constraints = model.posterior_of(target)
         return self._boost(
             target,
-            given,
+            data,
             lambda fit: _attributes(model, fit),
             starts=starts,
             names=model.layout.names,

@@ -4,8 +4,6 @@ from sklearn.base import RegressorMixin
 
 from skboost._renamed import MOVED_LEVEL, known_parameters
 from skboost._sklearn import StrOptions, fit_context
-from skboost.fitting import callback_data
-from skboost.linear_model._group_model import group_model
 from skboost.linear_model._group_responses import NumberResponse
 from skboost.linear_model._groups import read_groups
 from skboost.linear_model._hierarchical import (
@@ -272,16 +270,14 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
             For missing labels, factors with one group, and parameters or data that mean
             nothing. What was fitted before stays usable.
         """
-        with self._keeping_old_fit():
-            given = callback_data(X, y, sample_weight, offset=offset)
-            X, y, sample_weight, offset = self._read(
-                X, y, sample_weight=sample_weight, offset=offset
-            )
-            y = less_offset(self, X, checked_numbers(self, X, y), offset)
-            response = NumberResponse(self.noise_prior, self.noise, self.noise_df)
-            data = read_groups(self, X, y, sample_weight, response)
-            model = group_model(self, data, response, offset is not None)
-            return self._learn(model, data.rows, given)
+        return self._fit_rows(X, y, sample_weight=sample_weight, offset=offset)
+
+    def _learn(self, rows, data, again):
+        X, y, sample_weight, offset = rows
+        y = less_offset(self, X, checked_numbers(self, X, y), offset)
+        response = NumberResponse(self.noise_prior, self.noise, self.noise_df)
+        grouped = read_groups(self, X, y, sample_weight, response)
+        return self._learn_groups(grouped, response, offset is not None, data)
 
     @known_parameters(MOVED_LEVEL)
     def predict(

@@ -6,9 +6,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skboost._renamed import MOVED_LEVEL, known_parameters
 from skboost._sklearn import fit_context
-from skboost.fitting import callback_data
 from skboost.linear_model._class_predictive import entropy_of, log_binomial_of
-from skboost.linear_model._group_model import group_model
 from skboost.linear_model._group_responses import ClassResponse
 from skboost.linear_model._groups import read_groups
 from skboost.linear_model._hierarchical import HierarchicalEstimator
@@ -145,22 +143,20 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimat
             For missing labels, factors with one group, and parameters or data that mean
             nothing. What was fitted before stays usable.
         """
-        with self._keeping_old_fit():
-            given = callback_data(X, y, sample_weight, trials=trials, offset=offset)
-            rows = self._read(
-                X, y, trials=trials, sample_weight=sample_weight, offset=offset
-            )
-            return self._learn_labels(*binomial_rows(*rows), given=given)
+        of_rows = {"trials": trials, "sample_weight": sample_weight, "offset": offset}
+        return self._fit_rows(X, y, **of_rows)
 
     score = score_of_trials
 
-    def _learn_labels(self, X, y, sample_weight, offset=None, *, given):
+    def _learn(self, rows, data, again):
+        return self._learn_labels(data, *binomial_rows(*rows))
+
+    def _learn_labels(self, data, X, y, sample_weight, offset):
         response, codes = self._labels(X, y)
         self.classes_ = response.classes
         offset = checked_offset(offset, None, len(codes))
-        data = read_groups(self, X, codes, sample_weight, response, offset)
-        model = group_model(self, data, response, offset is not None)
-        return self._learn(model, data.rows, given)
+        grouped = read_groups(self, X, codes, sample_weight, response, offset)
+        return self._learn_groups(grouped, response, offset is not None, data)
 
     def _labels(self, X, y):
         """The response of labels, and these as numbers."""

@@ -4,7 +4,6 @@ import numpy as np
 from sklearn.metrics import accuracy_score
 
 from skboost._sklearn import StrOptions, fit_context
-from skboost.fitting import callback_data
 from skboost.linear_model._group_responses import OrdinalResponse
 from skboost.linear_model._hierarchical import HIERARCHICAL_CONSTRAINTS
 from skboost.linear_model._hierarchical_logistic import (
@@ -193,10 +192,10 @@ class BoostedHierarchicalOrdinalRegression(BoostedHierarchicalLogisticRegression
             For labels that are not among `categories`, and as
             `BoostedHierarchicalLogisticRegression.fit`.
         """
-        with self._keeping_old_fit():
-            given = callback_data(X, y, sample_weight, offset=offset)
-            rows = self._read(X, y, sample_weight=sample_weight, offset=offset)
-            return self._learn_labels(*rows, given=given)
+        return self._fit_rows(X, y, sample_weight=sample_weight, offset=offset)
+
+    def _learn(self, rows, data, again):
+        return self._learn_labels(data, *rows)
 
     def score(self, X, y, sample_weight=None, offset=None):
         """Accuracy: the share of rows whose class is the predicted one.

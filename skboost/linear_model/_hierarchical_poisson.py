@@ -6,13 +6,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from skboost._renamed import MOVED_LEVEL, known_parameters
 from skboost._sklearn import StrOptions, check_sample_weight, fit_context
-from skboost.fitting import callback_data
 from skboost.linear_model._count_predictive import warn_where_larger
 from skboost.linear_model._count_regressor import (
     check_dispersed,
     explained_deviance,
 )
-from skboost.linear_model._group_model import group_model
 from skboost.linear_model._group_responses import COUNTS
 from skboost.linear_model._groups import read_groups
 from skboost.linear_model._hierarchical import (
@@ -217,21 +215,19 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
             Where residuals of a Poisson likelihood are larger than Poisson counts have;
             see `BoostedBayesianPoissonRegression.fit`. Group effects are in the rates.
         """
-        with self._keeping_old_fit():
-            more = {"offset": offset, "exposure": exposure}
-            given = callback_data(X, y, sample_weight, **more)
-            X, y, sample_weight, *more = self._read(
-                X, y, sample_weight=sample_weight, **more
-            )
-            counts = checked_counts(self, X, y)
-            offset = checked_offset(*more, len(counts))
-            response = COUNTS[self.likelihood](self.dispersion_prior)
-            data = read_groups(self, X, counts, sample_weight, response, offset)
-            model = group_model(self, data, response, offset is not None)
-            self._learn(model, data.rows, given)
-            if response.noise_name is None:
-                warn_where_larger(*response.pearson(self._draws.model, data))
-            return self
+        more = {"offset": offset, "exposure": exposure}
+        return self._fit_rows(X, y, sample_weight=sample_weight, **more)
+
+    def _learn(self, rows, data, again):
+        X, y, sample_weight, *more = rows
+        counts = checked_counts(self, X, y)
+        offset = checked_offset(*more, len(counts))
+        response = COUNTS[self.likelihood](self.dispersion_prior)
+        grouped = read_groups(self, X, counts, sample_weight, response, offset)
+        self._learn_groups(grouped, response, offset is not None, data)
+        if response.noise_name is None:
+            warn_where_larger(*response.pearson(self._draws.model, grouped))
+        return self
 
     @known_parameters(MOVED_LEVEL)
     def predict(

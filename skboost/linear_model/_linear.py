@@ -1,33 +1,28 @@
 """Bayesian linear regression with a boosted mixture as posterior."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skboost._sklearn import StrOptions, fit_context
-from skboost.fitting import BoostedEstimator, FromFit, callback_data
-from skboost.linear_model._formula_estimator import FormulaEstimator
+from skboost.linear_model._flat import FlatRegression
 from skboost.linear_model._layout import Layout, feature_names
 from skboost.linear_model._methods import (
     POSITIVE,
     median_of_last,
-    prior_scale,
-    prior_scale_interval,
 )
 from skboost.linear_model._model import (
-    MOVED_OF_LINEAR_MODELS,
     NOISE_PRIOR,
     SCALED_CONSTRAINTS,
     LinearModel,
     highest_point,
-    learned,
     priors_of,
 )
 from skboost.linear_model._noise_predictive import NoisePredictive
 from skboost.linear_model._regressor import BayesianRegressor
 from skboost.linear_model._row_keywords import less_offset
-from skboost.linear_model._sources import Numbers, read_batch, read_rows, rows_in_place
+from skboost.linear_model._sources import Numbers
 from skboost.linear_model._summary import level_and_spread, sizes
 from skboost.targets import NOISES, PRIORS, KnownScale, as_noise_prior
 
@@ -73,9 +68,7 @@ class NoiseModel(LinearModel):
         return np.full(len(further), self.noise_scale)
 
 
-class BoostedBayesianLinearRegression(
-    FormulaEstimator, BayesianRegressor, BoostedEstimator
-):
+class BoostedBayesianLinearRegression(BayesianRegressor, FlatRegression):
     """Linear regression with a posterior and a predictive distribution.
 
     ``y = X coef + intercept + noise_scale * e`` with normal or Student-t noise e. A fit
@@ -181,10 +174,6 @@ class BoostedBayesianLinearRegression(
     (2, 2)
     """
 
-    _moved = MOVED_OF_LINEAR_MODELS
-    calibration_ = FromFit("report.calibration")
-    orbiting_ = FromFit("report.orbiting")
-
     _parameter_constraints = {
         **SCALED_CONSTRAINTS,
         "prior": [StrOptions(set(PRIORS)), *SCALED_CONSTRAINTS["prior"][1:]],
@@ -287,15 +276,7 @@ class BoostedBayesianLinearRegression(
         ConvergenceWarning
             Where more than half a nat of KL remains by estimate.
         """
-        with self._keeping_old_fit():
-            given = callback_data(X, y, sample_weight, offset=offset)
-            X, y, sample_weight, offset = self._read(
-                X, y, sample_weight=sample_weight, offset=offset
-            )
-            y = less_offset(self, X, y, offset)
-            rows = read_rows(self, self._reader(), X, y, sample_weight)
-            model = replace(self._model(rows), exposed=offset is not None)
-            return learned(self, model, rows, given)
+        return self._fit_rows(X, y, sample_weight=sample_weight, offset=offset)
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y, sample_weight=None, offset=None):
@@ -316,44 +297,7 @@ class BoostedBayesianLinearRegression(
         -------
         self
         """
-        with self._keeping_old_fit():
-            given = callback_data(X, y, sample_weight, offset=offset)
-            X, y, sample_weight, offset = self._read(
-                X, y, again=True, sample_weight=sample_weight, offset=offset
-            )
-            y = less_offset(self, X, y, offset)
-            rows = read_batch(self, self._reader(), X, y, sample_weight)
-            model = replace(self._model(rows), exposed=offset is not None)
-            return learned(self, model, rows, given, update=True)
-
-    def make_log_joint(self, X, y, sample_weight=None, offset=None):
-        """The fitted model's log joint density on some rows, as a function.
-
-        What `fit` approximated, with the scales of the prior that "auto" found; see
-        `BoostedBayesianLogisticRegression.make_log_joint`. Rows are passed again, after
-        `partial_fit` all of them.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), default=None
-        offset : array-like of shape (n_samples,), default=None
-            As in `fit`.
-
-        Returns
-        -------
-        LogJoint
-            Takes (n, dim) draws of the coordinates of `posterior_` and gives (n,)
-            nats; ``.gradient`` takes the same and gives (n, dim).
-        """
-        check_is_fitted(self)
-        X, y, sample_weight, offset = self._read(
-            X, y, again=True, sample_weight=sample_weight, offset=offset
-        )
-        y = less_offset(self, X, y, offset)
-        rows = self._reader().held(self, X, y, sample_weight, reset=False)
-        return self._model_.log_joint(rows)
+        return self._fit_rows(X, y, True, sample_weight=sample_weight, offset=offset)
 
     def staged_predict(self, X, offset=None):
         """Predictive means after every iteration; the last is the final one.
@@ -380,14 +324,14 @@ class BoostedBayesianLinearRegression(
             return self._model_.noise_scale
         return median_of_last(self.posterior_)
 
-    prior_scale_, prior_scale_interval = property(prior_scale), prior_scale_interval
-
-    _source = rows_in_place
-
-    def _reader(self):
+    def _reader(self, before, named=None):
         return Numbers(self.n_jobs, NOISES["normal"](self.noise_df))
 
-    def _model(self, rows):
+    def _arranged(self, reader, before, X, y, sample_weight, offset):
+        reader.exposed = offset is not None
+        return X, less_offset(self, X, y, offset), sample_weight
+
+    def _model(self, rows, reader):
         """The model of these parameters for some rows."""
         level, spread = level_and_spread(rows)
         infer, noise = self.noise_scale == "infer", NOISES[self.noise](self.noise_df)
@@ -401,6 +345,7 @@ class BoostedBayesianLinearRegression(
             **priors,
             level_prior=noise_prior if infer else None,
             temperature=self.temperature,
+            exposed=reader.exposed,
             noise=noise,
             noise_scale=None if infer else float(self.noise_scale),
         )

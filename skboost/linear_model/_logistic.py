@@ -1,34 +1,27 @@
 """Bayesian logistic regression with a boosted mixture as posterior."""
 
 from copy import copy
-
-from sklearn.utils.validation import check_is_fitted
+from dataclasses import replace
 
 from skboost._sklearn import StrOptions, fit_context
-from skboost.fitting import BoostedEstimator, FromFit, callback_data
 from skboost.linear_model._class_model import (
     PRIOR_OF_CLASSES,
     ClassModel,
     prior_of_classes,
 )
 from skboost.linear_model._classifier import BayesianClassifier, staged_predict_proba
-from skboost.linear_model._formula_estimator import FormulaEstimator
+from skboost.linear_model._flat import FlatRegression
 from skboost.linear_model._layout import Layout, feature_names
-from skboost.linear_model._methods import prior_scale, prior_scale_interval
 from skboost.linear_model._model import (
-    MOVED_OF_LINEAR_MODELS,
     SCALED_CONSTRAINTS,
-    learned,
 )
 from skboost.linear_model._row_keywords import binomial_rows, score_of_trials
-from skboost.linear_model._sources import Labels, read_batch, read_rows, rows_in_place
+from skboost.linear_model._sources import Labels
 from skboost.linear_model._summary import has_offsets
 from skboost.targets import Logistic, Multinomial
 
 
-class BoostedBayesianLogisticRegression(
-    FormulaEstimator, BayesianClassifier, BoostedEstimator
-):
+class BoostedBayesianLogisticRegression(BayesianClassifier, FlatRegression):
     """Logistic regression with a posterior in place of a point.
 
     Boosting variational inference begins with one Gaussian. It adds one by expectation
@@ -229,10 +222,6 @@ class BoostedBayesianLogisticRegression(
     (569, 2)
     """
 
-    _moved = MOVED_OF_LINEAR_MODELS
-    calibration_ = FromFit("report.calibration")
-    orbiting_ = FromFit("report.orbiting")
-
     _parameter_constraints = {
         **SCALED_CONSTRAINTS,
         "prior": PRIOR_OF_CLASSES,
@@ -339,16 +328,8 @@ class BoostedBayesianLogisticRegression(
         DegenerateComponentWarning
             Where ``objective="relbo"`` proposes what gains nothing, at its bounds.
         """
-        with self._keeping_old_fit():
-            given = callback_data(X, y, sample_weight, trials=trials, offset=offset)
-            reader = Labels(self.n_jobs, self.class_weight)
-            rows = {"trials": trials, "sample_weight": sample_weight, "offset": offset}
-            rows = binomial_rows(*self._read(X, y, **rows))
-            rows = read_rows(self, reader, *rows)
-            model = self._model(rows, reader.classes)
-            if self.sharpen:
-                model = model.sharpened(rows)
-            return learned(self, model, rows, given)
+        of_rows = {"sample_weight": sample_weight, "trials": trials, "offset": offset}
+        return self._fit_rows(X, y, **of_rows)
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(
@@ -381,55 +362,25 @@ class BoostedBayesianLogisticRegression(
                 "sharpen must be False for partial_fit: the power is chosen by all "
                 "rows at once; got True. Set sharpen=False, or call fit."
             )
-        with self._keeping_old_fit():
-            before = vars(self).get("classes_")
-            reader = Labels(self.n_jobs, self.class_weight, classes, before)
-            given = callback_data(X, y, sample_weight, trials=trials, offset=offset)
-            rows = {"trials": trials, "sample_weight": sample_weight, "offset": offset}
-            rows = binomial_rows(*self._read(X, y, again=True, **rows))
-            rows = read_batch(self, reader, *rows)
-            model = self._model(rows, reader.classes)
-            return learned(self, model, rows, given, update=True)
-
-    def make_log_joint(self, X, y, sample_weight=None, trials=None, offset=None):
-        """The fitted model's log joint density on some rows, as a function.
-
-        What `fit` approximated, for the methods of `posterior_` that ask for a
-        ``log_joint``: prior, class weights and temperature are those of the fit. A fit
-        does not keep its rows for good, so they are passed again. After `partial_fit`
-        the prior is that of the first call: pass all rows so far.
-        ``class_weight="balanced"`` balances the rows that are passed here.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), default=None
-        trials, offset : array-like of shape (n_samples,), default=None
-            As in `fit`.
-
-        Returns
-        -------
-        LogJoint
-            Takes (n, dim) draws of the coordinates of `posterior_` and gives (n,)
-            nats; ``.gradient`` takes the same and gives (n, dim).
-        """
-        check_is_fitted(self)
-        model = self._model_
-        reader = Labels(self.n_jobs, model.class_weight, classes=model.classes)
-        rows = {"trials": trials, "sample_weight": sample_weight, "offset": offset}
-        rows = binomial_rows(*self._read(X, y, again=True, **rows))
-        return model.log_joint(reader.held(self, *rows, reset=False))
+        of_rows = {"sample_weight": sample_weight, "trials": trials, "offset": offset}
+        return self._fit_rows(X, y, True, classes, **of_rows)
 
     staged_predict_proba = staged_predict_proba
     score = score_of_trials
 
-    prior_scale_, prior_scale_interval = property(prior_scale), prior_scale_interval
+    def _reader(self, before, named=None):
+        classes = None if before is None else before.classes
+        return Labels(self.n_jobs, self.class_weight, named, classes)
 
-    _source = rows_in_place
+    def _reader_again(self):
+        return replace(super()._reader_again(), class_weight=self._model_.class_weight)
 
-    def _model(self, rows, classes):
+    def _arranged(self, reader, before, X, y, sample_weight, trials, offset):
+        return binomial_rows(X, y, trials, sample_weight, offset)
+
+    def _model(self, rows, reader):
         """The model of these parameters for some rows."""
+        classes = reader.classes
         outputs = tuple(classes) if (several := len(classes) > 2) else ()
         layout = Layout(feature_names(self), self._said.fit_intercept, outputs)
         exposed = has_offsets(rows)
@@ -447,3 +398,7 @@ class BoostedBayesianLogisticRegression(
             class_weight=copy(self.class_weight),
             exposed=exposed,
         )
+
+    def _learn_model(self, model, rows, data, again):
+        model = model.sharpened(rows) if self.sharpen else model
+        return super()._learn_model(model, rows, data, again)

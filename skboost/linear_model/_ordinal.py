@@ -1,25 +1,21 @@
 """Bayesian regression of ordered classes with a boosted mixture as posterior."""
 
+from dataclasses import dataclass
+
 import numpy as np
 from sklearn.utils import column_or_1d
-from sklearn.utils.validation import check_is_fitted
 
 from skboost._row_blocks import RowBlocks
 from skboost._sklearn import StrOptions, fit_context
-from skboost.fitting import BoostedEstimator, FromFit, callback_data
 from skboost.linear_model._classifier import BayesianClassifier, staged_predict_proba
-from skboost.linear_model._formula_estimator import FormulaEstimator
+from skboost.linear_model._flat import FlatRegression
 from skboost.linear_model._layout import Layout, feature_names
 from skboost.linear_model._methods import (
     POSITIVE,
     drawn_parameters,
-    prior_scale,
-    prior_scale_interval,
 )
 from skboost.linear_model._model import (
-    MOVED_OF_LINEAR_MODELS,
     SCALED_CONSTRAINTS,
-    learned,
     priors_of,
 )
 from skboost.linear_model._ordinal_model import OrdinalModel, thresholds_of
@@ -27,15 +23,26 @@ from skboost.linear_model._sources import (
     Labels,
     check_labels,
     codes_of,
-    read_rows,
-    rows_in_place,
 )
 from skboost.targets import CumulativeLogits
 
 
-class BoostedBayesianOrdinalRegression(
-    FormulaEstimator, BayesianClassifier, BoostedEstimator
-):
+@dataclass
+class Ranks(Labels):
+    """Labels in an order that is known beforehand, or None for that of sorting."""
+
+    order: np.ndarray | None = None
+
+    def ranked(self, before, categories, X, y):
+        """Labels, (n_samples,), or their ranks by `categories` or the model before."""
+        self.order = order_of(categories, X, y) if before is None else before.classes
+        if self.order is None:
+            return y
+        self.named = np.arange(len(self.order))
+        return ranks_of(y, self.order)
+
+
+class BoostedBayesianOrdinalRegression(BayesianClassifier, FlatRegression):
     """Regression of ordered classes, such as grades, with a posterior.
 
     Cumulative logits (proportional odds): ``logit p(y <= k) = threshold_k - x coef``,
@@ -124,11 +131,7 @@ class BoostedBayesianOrdinalRegression(
     True
     """
 
-    _moved = MOVED_OF_LINEAR_MODELS
     _said_by_formula = {}
-    calibration_ = FromFit("report.calibration")
-    orbiting_ = FromFit("report.orbiting")
-
     _parameter_constraints = {
         **{k: v for k, v in SCALED_CONSTRAINTS.items() if k != "fit_intercept"},
         "categories": [StrOptions({"auto"}), "array-like"],
@@ -222,40 +225,7 @@ class BoostedBayesianOrdinalRegression(
         ConvergenceWarning
             Where more than half a nat of KL remains by estimate.
         """
-        with self._keeping_old_fit():
-            given = callback_data(X, y, sample_weight)
-            X, y, sample_weight = self._read(X, y, sample_weight=sample_weight)
-            order = order_of(self.categories, X, y)
-            reader = Labels(self.n_jobs)
-            if order is not None:
-                y, reader.named = ranks_of(y, order), np.arange(len(order))
-            rows = read_rows(self, reader, X, y, sample_weight)
-            classes = reader.classes if order is None else order
-            return learned(self, self._model(rows, classes), rows, given)
-
-    def make_log_joint(self, X, y, sample_weight=None):
-        """The fitted model's log joint density on some rows, as a function.
-
-        See `BoostedBayesianLogisticRegression.make_log_joint`.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), default=None
-
-        Returns
-        -------
-        LogJoint
-            Takes (n, dim) draws of the coordinates of `posterior_` and gives (n,)
-            nats; ``.gradient`` takes the same and gives (n, dim).
-        """
-        check_is_fitted(self)
-        reader = Labels(self.n_jobs, named=np.arange(len(self.classes_)))
-        X, y, sample_weight = self._read(X, y, again=True, sample_weight=sample_weight)
-        codes = ranks_of(y, self.classes_)
-        rows = reader.held(self, X, codes, sample_weight, reset=False)
-        return self._model_.log_joint(rows)
+        return self._fit_rows(X, y, sample_weight=sample_weight)
 
     def sample_posterior(self, n=1, random_state=None):
         """Draws of coefficients and thresholds.
@@ -294,9 +264,6 @@ class BoostedBayesianOrdinalRegression(
         return np.take_along_axis(logs, codes[:, None], axis=1)[:, 0]
 
     staged_predict_proba = staged_predict_proba
-    prior_scale_, prior_scale_interval = property(prior_scale), prior_scale_interval
-
-    _source = rows_in_place
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -304,8 +271,15 @@ class BoostedBayesianOrdinalRegression(
         tags.classifier_tags.poor_score = True
         return tags
 
-    def _model(self, rows, classes):
+    def _reader(self, before, named=None):
+        return Ranks(self.n_jobs)
+
+    def _arranged(self, reader, before, X, y, sample_weight):
+        return X, reader.ranked(before, self.categories, X, y), sample_weight
+
+    def _model(self, rows, reader):
         """The model of these parameters for some rows."""
+        classes = reader.classes if reader.order is None else reader.order
         gaps = tuple(f"log_gap_{k}" for k in range(1, len(classes) - 1))
         layout = Layout(feature_names(self), True, further=gaps)
         priors = priors_of(self, rows, layout)

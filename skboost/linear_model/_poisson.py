@@ -7,7 +7,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from skboost._row_blocks import RowBlocks
 from skboost._sklearn import StrOptions, fit_context, num_samples
-from skboost.fitting import BoostedEstimator, FromFit, callback_data
 from skboost.linear_model._count_predictive import (
     CountPredictive,
     warn_of_overdispersion,
@@ -16,24 +15,20 @@ from skboost.linear_model._count_regressor import (
     BayesianCountRegressor,
     check_dispersed,
 )
-from skboost.linear_model._formula_estimator import FormulaEstimator
+from skboost.linear_model._flat import FlatRegression
 from skboost.linear_model._layout import Layout, feature_names
 from skboost.linear_model._methods import (
     median_of_last,
-    prior_scale,
-    prior_scale_interval,
 )
 from skboost.linear_model._model import (
     DISPERSION_PRIOR,
-    MOVED_OF_LINEAR_MODELS,
     SCALED_CONSTRAINTS,
     LinearModel,
     highest_point,
-    learned,
     priors_of,
 )
 from skboost.linear_model._row_keywords import checked_offset
-from skboost.linear_model._sources import Counts, read_batch, read_rows, rows_in_place
+from skboost.linear_model._sources import Counts
 from skboost.linear_model._summary import (
     has_offsets,
     log_rate,
@@ -70,9 +65,7 @@ class CountModel(LinearModel):
         return CountPredictive(mixture, self.layout.intercept, self.dispersed)
 
 
-class BoostedBayesianPoissonRegression(
-    FormulaEstimator, BayesianCountRegressor, BoostedEstimator
-):
+class BoostedBayesianPoissonRegression(BayesianCountRegressor, FlatRegression):
     """Regression of counts with a posterior in place of a point.
 
     ``y ~ Poisson(exposure * exp(X coef + intercept + offset))``. A fit starts from the
@@ -172,10 +165,6 @@ class BoostedBayesianPoissonRegression(
     >>> model.predict(X[:3], exposure=years[:3]).shape
     (3,)
     """
-
-    _moved = MOVED_OF_LINEAR_MODELS
-    calibration_ = FromFit("report.calibration")
-    orbiting_ = FromFit("report.orbiting")
 
     _parameter_constraints = {
         **SCALED_CONSTRAINTS,
@@ -277,12 +266,8 @@ class BoostedBayesianPoissonRegression(
             90 % would cover less than 86 %: Pearson's statistic per degree of freedom
             is above 1.25, and four standard errors above one.
         """
-        with self._keeping_old_fit():
-            more = {"offset": offset, "exposure": exposure}
-            given = callback_data(X, y, sample_weight, **more)
-            rows = self._read(X, y, sample_weight=sample_weight, **more)
-            rows = read_rows(self, self._reader(), *self._with_total(*rows))
-            return self._learned(rows, given)
+        more = {"offset": offset, "exposure": exposure}
+        return self._fit_rows(X, y, sample_weight=sample_weight, **more)
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y, sample_weight=None, offset=None, exposure=None):
@@ -302,39 +287,8 @@ class BoostedBayesianPoissonRegression(
         -------
         self
         """
-        with self._keeping_old_fit():
-            more = {"offset": offset, "exposure": exposure}
-            given = callback_data(X, y, sample_weight, **more)
-            rows = self._read(X, y, again=True, sample_weight=sample_weight, **more)
-            rows = read_batch(self, self._reader(), *self._with_total(*rows))
-            return self._learned(rows, given, update=True)
-
-    def make_log_joint(self, X, y, sample_weight=None, offset=None, exposure=None):
-        """The fitted model's log joint density on some rows, as a function.
-
-        What `fit` approximated, with the scales of the prior that "auto" found; see
-        `BoostedBayesianLogisticRegression.make_log_joint`. Rows are passed again, after
-        `partial_fit` all of them.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), default=None
-        offset, exposure : array-like of shape (n_samples,), default=None
-            As in `fit`.
-
-        Returns
-        -------
-        LogJoint
-            Takes (n, dim) draws of the coordinates of `posterior_` and gives (n,)
-            nats; ``.gradient`` takes the same and gives (n, dim).
-        """
-        check_is_fitted(self)
         more = {"offset": offset, "exposure": exposure}
-        rows = self._read(X, y, again=True, sample_weight=sample_weight, **more)
-        rows = self._reader().held(self, *self._with_total(*rows), reset=False)
-        return self._model_.log_joint(rows)
+        return self._fit_rows(X, y, True, sample_weight=sample_weight, **more)
 
     def staged_predict(self, X, offset=None, exposure=None):
         """Predictive means after every iteration; the last is the final one.
@@ -360,11 +314,7 @@ class BoostedBayesianPoissonRegression(
         check_dispersed(self._model_.dispersed, "dispersion_")
         return median_of_last(self.posterior_)
 
-    prior_scale_, prior_scale_interval = property(prior_scale), prior_scale_interval
-
-    _source = rows_in_place
-
-    def _with_total(self, X, y, sample_weight, offset, exposure):
+    def _arranged(self, reader, before, X, y, sample_weight, offset, exposure):
         return X, y, sample_weight, self._all_offsets(X, offset, exposure)
 
     def _all_offsets(self, X, offset, exposure):
@@ -378,10 +328,10 @@ class BoostedBayesianPoissonRegression(
             )
         return checked_offset(offset, exposure, num_samples(X))
 
-    def _reader(self):
+    def _reader(self, before, named=None):
         return Counts(self.n_jobs, Poisson())
 
-    def _model(self, rows):
+    def _model(self, rows, reader):
         """The model of these parameters for some rows."""
         dispersed = self.likelihood == "negative_binomial"
         further = ("log_dispersion",) if dispersed else ()
@@ -397,10 +347,9 @@ class BoostedBayesianPoissonRegression(
             exposed=has_offsets(rows),
         )
 
-    def _learned(self, rows, given, update=False):
-        """The fit of a model of rows, which warns where these do not look like it."""
-        model = self._model(rows)
-        learned(self, model, rows, given, update)
+    def _learn_model(self, model, rows, data, again):
+        """The fit, which warns where rows do not look like those of the model."""
+        super()._learn_model(model, rows, data, again)
         if not model.dispersed:
             linear = self._fit.mixture.mean()
             warn_of_overdispersion(rows, linear, model.layout.intercept)

@@ -138,9 +138,13 @@ class Labels(Responses):
 
 @dataclass
 class Numbers(Responses):
-    """Responses that are numbers, those that the likelihood's ``checked`` takes."""
+    """Responses that are numbers, those that the likelihood's ``checked`` takes.
+
+    `exposed` says whether offsets were subtracted from them.
+    """
 
     likelihood: object = None
+    exposed: bool = False
 
     adds_offsets = False
 
