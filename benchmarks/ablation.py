@@ -55,7 +55,7 @@ def one_fit(task, changes, seed, max_iter):
     with ExitStack() as patches:
         if method := changes.pop("last_look", None):
             patches.enter_context(patch.object(Boosting, "last_look", method))
-        # The engine and its proposer share the settings, so they are changed where made.
+        # Engine and proposer share the settings, so they are changed where made.
         patches.enter_context(patch.object(_engines, "make_settings", changed))
         found, cpu, _ = timed(task.fit, random_state=seed, max_iter=max_iter)
     posterior, n_iter = found

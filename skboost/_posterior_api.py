@@ -5,8 +5,8 @@ from numbers import Integral, Real
 
 import numpy as np
 
+from skboost._parameters import known_parameters
 from skboost._random import root_seed
-from skboost._renamed import MOVED, known_parameters
 from skboost._sklearn import Interval, StrOptions, validate_params
 from skboost._starting_points import (
     scale_of_starts,
@@ -65,16 +65,11 @@ _CONSTRAINTS = {
     "start": [BoostingResult, None],
 }
 
-# Until 0.2.0.
-_MOVED = {
-    "timeout": "A function that may hang can raise an error itself after some seconds, "
-    "which failures='zero' takes for a point of zero density.",
-}
 # Seconds of evaluations one by one that are worth a word.
 _LONG = 2.0
 
 
-@known_parameters(MOVED | _MOVED)
+@known_parameters
 @validate_params(_CONSTRAINTS, prefer_skip_nested_validation=True)
 def boost_posterior(
     log_density,

@@ -21,7 +21,8 @@ FLOORS = {
     room: floor
     for floor, rooms in enumerate(
         (
-            "_random _parallel _renamed _math _rows _columns _entries _budget _version",
+            "_random _parallel _parameters _math _rows _columns _entries _budget "
+            "_version",
             "_pickles _row_blocks _settings _solver families frank_wolfe transforms "
             "expectation_propagation",
             "approximation targets",

@@ -124,9 +124,6 @@ def test_an_entropy_weight_that_is_no_function_of_the_step(schedule):
 @pytest.mark.parametrize(
     ("call", "name", "advice"),
     [
-        (BoostedBayesianLogisticRegression, "component_covariance", "Use family"),
-        (BoostedBayesianPoissonRegression, "entropy_weight", "Use objective"),
-        (partial(boost_posterior, normal, 2), "entropy_weight", "Use objective"),
         (BoostedBayesianLogisticRegression, "C", "prior_scale"),
         (BoostedBayesianLogisticRegression, "penalty", "prior:"),
         (BoostedBayesianLogisticRegression, "alpha", "scale"),

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from skboost._parameters import keeps_parameters
 from skboost._sklearn import InstanceOf, Interval, StrOptions, fit_context
 from skboost.boosting import Boosting, SimplexCombination
 from skboost.conjugate import FactorTarget, MatrixFactorizationModel, ObservedEntries
@@ -184,6 +185,7 @@ class BoostedMatrixFactorization(BayesianFactorization, BoostedEstimator):
         "search": [InstanceOf(StochasticSearch, "skboost.strategies"), None],
     }
 
+    @keeps_parameters
     def __init__(
         self,
         n_components=5,
@@ -207,25 +209,7 @@ class BoostedMatrixFactorization(BayesianFactorization, BoostedEstimator):
         n_jobs=None,
         verbose=0,
     ):
-        self.n_components = n_components
-        self.noise_scale = noise_scale
-        self.prior_scale = prior_scale
-        self.biases = biases
-        self.proposal = proposal
-        self.search = search
-        self.step_size = step_size
-        self.corrective = corrective
-        self.max_iter = max_iter
-        self.max_components = max_components
-        self.stopping = stopping
-        self.tol = tol
-        self.max_time = max_time
-        self.n_draws = n_draws
-        self.n_restarts = n_restarts
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+        pass
 
     # --- fit
 

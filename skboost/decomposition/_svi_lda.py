@@ -6,6 +6,7 @@ from numbers import Integral, Real
 import numpy as np
 
 from skboost._parallel import single_threaded
+from skboost._parameters import keeps_parameters
 from skboost._random import generator, root_seed
 from skboost._sklearn import Interval, StrOptions, fit_context
 from skboost.conjugate import TopicModel
@@ -158,6 +159,7 @@ class SVILatentDirichletAllocation(TopicTransformer, SVIEstimator):
         "total_samples": [_POSITIVE, None],
     }
 
+    @keeps_parameters
     def __init__(
         self,
         n_components=10,
@@ -180,24 +182,7 @@ class SVILatentDirichletAllocation(TopicTransformer, SVIEstimator):
         random_state=None,
         n_jobs=None,
     ):
-        self.n_components = n_components
-        self.doc_topic_prior = doc_topic_prior
-        self.topic_word_prior = topic_word_prior
-        self.batch_size = batch_size
-        self.effective_batch_size = effective_batch_size
-        self.learning_rate = learning_rate
-        self.temperature = temperature
-        self.init_params = init_params
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.max_doc_update_iter = max_doc_update_iter
-        self.mean_change_tol = mean_change_tol
-        self.total_samples = total_samples
-        self.max_time = max_time
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+        pass
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None):

@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 
 from skboost._parallel import single_threaded
+from skboost._parameters import keeps_parameters
 from skboost._random import root_seed
 from skboost._sklearn import StrOptions, fit_context
 from skboost.conjugate import MatrixFactorizationModel, ObservedEntries
@@ -157,6 +158,7 @@ class SVIMatrixFactorization(BayesianFactorization, SVIEstimator):
         "dtype": [StrOptions({"float64", "float32"})],
     }
 
+    @keeps_parameters
     def __init__(
         self,
         n_components=5,
@@ -176,21 +178,7 @@ class SVIMatrixFactorization(BayesianFactorization, SVIEstimator):
         random_state=None,
         n_jobs=None,
     ):
-        self.n_components = n_components
-        self.noise_scale = noise_scale
-        self.prior_scale = prior_scale
-        self.biases = biases
-        self.batch_size = batch_size
-        self.effective_batch_size = effective_batch_size
-        self.learning_rate = learning_rate
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.max_time = max_time
-        self.warm_start = warm_start
-        self.dtype = dtype
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+        pass
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None):

@@ -5,9 +5,9 @@ from contextlib import contextmanager
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from skboost._parameters import refuse_unknown
 from skboost._pickles import read, written
 from skboost._random import root_seed
-from skboost._renamed import refuse_unknown
 from skboost._sklearn import CallbackSupportMixin
 from skboost.fitting._boost import (
     EstimatorObserver,
@@ -34,11 +34,11 @@ class FittingEstimator(CallbackSupportMixin, BaseEstimator):
     fit that fails leaves no trace.
     """
 
-    # Parameters of other libraries and of earlier versions, and what takes their place.
-    _moved = {}
+    # Parameters of other libraries, and what takes their place.
+    _elsewhere = {}
 
     def __new__(cls, *args, **kwargs):
-        refuse_unknown(cls.__name__, cls.__init__, cls._moved, kwargs)
+        refuse_unknown(cls.__name__, cls.__init__, cls._elsewhere, kwargs)
         return super().__new__(cls)
 
     def __getstate__(self):

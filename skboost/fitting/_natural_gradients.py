@@ -8,7 +8,6 @@ import numpy as np
 
 from skboost._parallel import chunked_map
 from skboost._random import generator
-from skboost._renamed import MOVED_OF_SVI
 from skboost._sklearn import InstanceOf, Interval, StrOptions
 from skboost.fitting._checkpoint import refuse_checkpoints
 from skboost.fitting._estimator import FittingEstimator
@@ -49,8 +48,6 @@ def check_same_model(what, before, now, advice):
 
 class SVIEstimator(FittingEstimator):
     """Estimators that run engines of natural gradients, and take streams in."""
-
-    _moved = MOVED_OF_SVI
 
     @property
     def _previous(self):

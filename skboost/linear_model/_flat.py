@@ -4,7 +4,7 @@ from inspect import signature
 
 from sklearn.utils.validation import check_is_fitted
 
-from skboost._renamed import refuse_unknown
+from skboost._parameters import refuse_unknown
 from skboost.linear_model._formula_estimator import FormulaEstimator
 from skboost.linear_model._methods import prior_scale, prior_scale_interval
 from skboost.linear_model._model import learned

@@ -19,7 +19,7 @@ from skboost.linear_model._formula import (
     sides_of,
 )
 from skboost.linear_model._formula_reader import columns_of, refused
-from skboost.linear_model._model import MOVED_OF_LINEAR_MODELS
+from skboost.linear_model._model import PARAMETERS_ELSEWHERE
 from skboost.linear_model._row_keywords import NewRows, of_columns
 
 
@@ -30,7 +30,7 @@ class FormulaEstimator(NewRows, BoostedEstimator):
     `fit` takes for each of them, `data` what callbacks are given.
     """
 
-    _moved = MOVED_OF_LINEAR_MODELS
+    _elsewhere = PARAMETERS_ELSEWHERE
     calibration_ = FromFit("report.calibration")
     orbiting_ = FromFit("report.orbiting")
 

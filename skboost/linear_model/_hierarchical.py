@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skboost._budget import Budget
+from skboost._parameters import keeps_parameters
 from skboost._sklearn import InstanceOf, StrOptions
 from skboost.boosting import (
     Boosting,
@@ -106,6 +107,7 @@ class HierarchicalEstimator(FormulaEstimator):
 
     export, to_onnx, set_feature_names = export, to_onnx, set_feature_names
 
+    @keeps_parameters
     def __init__(
         self,
         *,
@@ -130,26 +132,7 @@ class HierarchicalEstimator(FormulaEstimator):
         n_jobs=None,
         verbose=0,
     ):
-        self.formula = formula
-        self.groups = groups
-        self.slopes = slopes
-        self.correlated = correlated
-        self.group_intercepts = group_intercepts
-        self.fixed = fixed
-        self.nested = nested
-        self.scale_prior = scale_prior
-        self.prior = prior
-        self.prior_scale = prior_scale
-        self.fit_intercept = fit_intercept
-        self.intercept_scale = intercept_scale
-        self.handle_unknown = handle_unknown
-        self.missing = missing
-        self.max_iter = max_iter
-        self.tol = tol
-        self.max_time = max_time
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+        pass
 
     def _learn_groups(self, grouped, response, exposed, data):
         """Boost the posterior of grouped rows, and draw the effects of groups."""

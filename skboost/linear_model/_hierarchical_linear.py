@@ -2,7 +2,7 @@
 
 from sklearn.base import RegressorMixin
 
-from skboost._renamed import MOVED_LEVEL, known_parameters
+from skboost._parameters import keeps_parameters
 from skboost._sklearn import StrOptions, fit_context
 from skboost.linear_model._group_responses import NumberResponse
 from skboost.linear_model._groups import read_groups
@@ -193,6 +193,7 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
         "noise_prior": NOISE_PRIOR,
     }
 
+    @keeps_parameters
     def __init__(
         self,
         *,
@@ -220,29 +221,7 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
         n_jobs=None,
         verbose=0,
     ):
-        self.formula = formula
-        self.groups = groups
-        self.slopes = slopes
-        self.correlated = correlated
-        self.group_intercepts = group_intercepts
-        self.fixed = fixed
-        self.nested = nested
-        self.scale_prior = scale_prior
-        self.prior = prior
-        self.prior_scale = prior_scale
-        self.fit_intercept = fit_intercept
-        self.intercept_scale = intercept_scale
-        self.noise = noise
-        self.noise_df = noise_df
-        self.noise_prior = noise_prior
-        self.handle_unknown = handle_unknown
-        self.missing = missing
-        self.max_iter = max_iter
-        self.tol = tol
-        self.max_time = max_time
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+        pass
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None, sample_weight=None, offset=None):
@@ -279,7 +258,6 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
         grouped = read_groups(self, X, y, sample_weight, response)
         return self._learn_groups(grouped, response, offset is not None, data)
 
-    @known_parameters(MOVED_LEVEL)
     def predict(
         self, X, *, return_std=False, population=False, offset=None, groups="all"
     ):

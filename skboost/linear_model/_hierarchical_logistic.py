@@ -4,7 +4,6 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from skboost._renamed import MOVED_LEVEL, known_parameters
 from skboost._sklearn import fit_context
 from skboost.linear_model._class_predictive import entropy_of, log_binomial_of
 from skboost.linear_model._group_responses import ClassResponse
@@ -163,7 +162,6 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimat
         classes, codes = two_classes(checked_labels(self, X, y))
         return ClassResponse(classes), codes
 
-    @known_parameters(MOVED_LEVEL)
     def predict_proba(self, X, population=False, offset=None, groups="all"):
         """Posterior predictive probabilities of the classes.
 
@@ -234,7 +232,6 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimat
         aleatoric = np.concatenate([part.mean(axis=1) for part in parts])
         return total, aleatoric, np.maximum(total - aleatoric, 0.0)
 
-    @known_parameters(MOVED_LEVEL)
     def predict(self, X, population=False, offset=None, groups="all"):
         """Most probable class of every row.
 

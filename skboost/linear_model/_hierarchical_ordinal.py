@@ -3,6 +3,7 @@
 import numpy as np
 from sklearn.metrics import accuracy_score
 
+from skboost._parameters import keeps_parameters
 from skboost._sklearn import StrOptions, fit_context
 from skboost.linear_model._group_responses import OrdinalResponse
 from skboost.linear_model._hierarchical import HIERARCHICAL_CONSTRAINTS
@@ -115,6 +116,7 @@ class BoostedHierarchicalOrdinalRegression(BoostedHierarchicalLogisticRegression
         "gap_scale": [POSITIVE],
     }
 
+    @keeps_parameters
     def __init__(
         self,
         *,
@@ -141,30 +143,7 @@ class BoostedHierarchicalOrdinalRegression(BoostedHierarchicalLogisticRegression
         n_jobs=None,
         verbose=0,
     ):
-        super().__init__(
-            formula=formula,
-            groups=groups,
-            slopes=slopes,
-            correlated=correlated,
-            group_intercepts=group_intercepts,
-            fixed=fixed,
-            nested=nested,
-            scale_prior=scale_prior,
-            prior=prior,
-            prior_scale=prior_scale,
-            fit_intercept=fit_intercept,
-            intercept_scale=intercept_scale,
-            handle_unknown=handle_unknown,
-            missing=missing,
-            max_iter=max_iter,
-            tol=tol,
-            max_time=max_time,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-        self.categories = categories
-        self.gap_scale = gap_scale
+        pass
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None, sample_weight=None, offset=None):

@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from skboost._renamed import MOVED_LEVEL, known_parameters
+from skboost._parameters import keeps_parameters
 from skboost._sklearn import StrOptions, check_sample_weight, fit_context
 from skboost.linear_model._count_predictive import warn_where_larger
 from skboost.linear_model._count_regressor import (
@@ -132,6 +132,7 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
         "dispersion_prior": DISPERSION_PRIOR,
     }
 
+    @keeps_parameters
     def __init__(
         self,
         *,
@@ -158,28 +159,7 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
         n_jobs=None,
         verbose=0,
     ):
-        self.likelihood = likelihood
-        self.formula = formula
-        self.groups = groups
-        self.slopes = slopes
-        self.correlated = correlated
-        self.group_intercepts = group_intercepts
-        self.fixed = fixed
-        self.nested = nested
-        self.scale_prior = scale_prior
-        self.prior = prior
-        self.prior_scale = prior_scale
-        self.fit_intercept = fit_intercept
-        self.intercept_scale = intercept_scale
-        self.dispersion_prior = dispersion_prior
-        self.handle_unknown = handle_unknown
-        self.missing = missing
-        self.max_iter = max_iter
-        self.tol = tol
-        self.max_time = max_time
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+        pass
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None, sample_weight=None, offset=None, exposure=None):
@@ -229,7 +209,6 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
             warn_where_larger(*response.pearson(self._draws.model, grouped))
         return self
 
-    @known_parameters(MOVED_LEVEL)
     def predict(
         self,
         X,

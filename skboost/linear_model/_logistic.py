@@ -3,6 +3,7 @@
 from copy import copy
 from dataclasses import replace
 
+from skboost._parameters import keeps_parameters
 from skboost._sklearn import StrOptions, fit_context
 from skboost.linear_model._class_model import (
     PRIOR_OF_CLASSES,
@@ -230,6 +231,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, FlatRegression):
         "sharpen": ["boolean"],
     }
 
+    @keeps_parameters
     def __init__(
         self,
         *,
@@ -261,33 +263,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, FlatRegression):
         calibrate=None,
         orbit="auto",
     ):
-        self.prior = prior
-        self.prior_scale = prior_scale
-        self.fit_intercept = fit_intercept
-        self.intercept_scale = intercept_scale
-        self.class_weight = class_weight
-        self.formula = formula
-        self.missing = missing
-        self.temperature = temperature
-        self.sharpen = sharpen
-        self.max_iter = max_iter
-        self.tol = tol
-        self.max_time = max_time
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.family = family
-        self.objective = objective
-        self.step_size = step_size
-        self.corrective = corrective
-        self.search = search
-        self.refine = refine
-        self.stopping = stopping
-        self.max_components = max_components
-        self.n_draws = n_draws
-        self.calibrate = calibrate
-        self.orbit = orbit
+        pass
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None, sample_weight=None, trials=None, offset=None):

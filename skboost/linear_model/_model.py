@@ -7,7 +7,6 @@ import numpy as np
 from sklearn.base import clone
 
 from skboost._budget import Budget
-from skboost._renamed import MOVED, MOVED_PRIORS
 from skboost._sklearn import InstanceOf, StrOptions
 from skboost._solver import climb
 from skboost.families import MAX_FULL_DIM
@@ -73,10 +72,8 @@ DISPERSION_PRIOR = [
     StrOptions({"auto"}),
     InstanceOf(DispersionPrior, "skboost.priors"),
 ]
-# Parameters of other libraries and of earlier versions, and what takes their place.
-MOVED_OF_LINEAR_MODELS = {
-    **MOVED,
-    **MOVED_PRIORS,
+# Parameters of other libraries, and what takes their place.
+PARAMETERS_ELSEWHERE = {
     "C": "Use prior_scale: the penalty of C is a normal prior of scale sqrt(C).",
     "alpha": "Use prior_scale: the penalty of alpha is a normal prior of scale "
     "1 / sqrt(alpha), in units of the noise.",

@@ -6,6 +6,7 @@ import numpy as np
 from scipy.stats import t as student_t
 from sklearn.utils.validation import check_is_fitted
 
+from skboost._parameters import keeps_parameters
 from skboost._random import generator, root_seed
 from skboost._sklearn import StrOptions, fit_context
 from skboost.fitting import callback_data, warn_where_called
@@ -124,6 +125,7 @@ class OnlineBayesianLinearRegression(BayesianRegressor, OnlineEstimator):
         "noise_prior": NOISE_PRIOR,
     }
 
+    @keeps_parameters
     def __init__(
         self,
         *,
@@ -142,20 +144,7 @@ class OnlineBayesianLinearRegression(BayesianRegressor, OnlineEstimator):
         shuffle=False,
         random_state=None,
     ):
-        self.method = method
-        self.covariance = covariance
-        self.noise_scale = noise_scale
-        self.noise_prior = noise_prior
-        self.learning_rate = learning_rate
-        self.beta = beta
-        self.forgetting = forgetting
-        self.prior_scale = prior_scale
-        self.fit_intercept = fit_intercept
-        self.intercept_scale = intercept_scale
-        self.batch_size = batch_size
-        self.n_passes = n_passes
-        self.shuffle = shuffle
-        self.random_state = random_state
+        pass
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None):

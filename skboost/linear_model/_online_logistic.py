@@ -7,6 +7,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from skboost._columns import validate_data
+from skboost._parameters import keeps_parameters
 from skboost._sklearn import StrOptions, fit_context
 from skboost.fitting import callback_data
 from skboost.linear_model._class_predictive import BinaryPredictive, OneVsRestPredictive
@@ -126,6 +127,7 @@ class OnlineBayesianLogisticRegression(BayesianClassifier, OnlineEstimator):
     }
     _one_against_rest = True
 
+    @keeps_parameters
     def __init__(
         self,
         *,
@@ -142,18 +144,7 @@ class OnlineBayesianLogisticRegression(BayesianClassifier, OnlineEstimator):
         shuffle=False,
         random_state=None,
     ):
-        self.method = method
-        self.covariance = covariance
-        self.learning_rate = learning_rate
-        self.beta = beta
-        self.forgetting = forgetting
-        self.prior_scale = prior_scale
-        self.fit_intercept = fit_intercept
-        self.intercept_scale = intercept_scale
-        self.batch_size = batch_size
-        self.n_passes = n_passes
-        self.shuffle = shuffle
-        self.random_state = random_state
+        pass
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None):

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.utils import column_or_1d
 
+from skboost._parameters import keeps_parameters
 from skboost._row_blocks import RowBlocks
 from skboost._sklearn import StrOptions, fit_context
 from skboost.linear_model._classifier import BayesianClassifier, staged_predict_proba
@@ -138,6 +139,7 @@ class BoostedBayesianOrdinalRegression(BayesianClassifier, FlatRegression):
         "gap_scale": [POSITIVE],
     }
 
+    @keeps_parameters
     def __init__(
         self,
         *,
@@ -168,32 +170,7 @@ class BoostedBayesianOrdinalRegression(BayesianClassifier, FlatRegression):
         calibrate=None,
         orbit="auto",
     ):
-        self.categories = categories
-        self.prior = prior
-        self.prior_scale = prior_scale
-        self.intercept_scale = intercept_scale
-        self.gap_scale = gap_scale
-        self.formula = formula
-        self.missing = missing
-        self.temperature = temperature
-        self.max_iter = max_iter
-        self.tol = tol
-        self.max_time = max_time
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.family = family
-        self.objective = objective
-        self.step_size = step_size
-        self.corrective = corrective
-        self.search = search
-        self.refine = refine
-        self.stopping = stopping
-        self.max_components = max_components
-        self.n_draws = n_draws
-        self.calibrate = calibrate
-        self.orbit = orbit
+        pass
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None, sample_weight=None):

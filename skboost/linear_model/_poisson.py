@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from skboost._parameters import keeps_parameters
 from skboost._row_blocks import RowBlocks
 from skboost._sklearn import StrOptions, fit_context, num_samples
 from skboost.linear_model._count_predictive import (
@@ -172,6 +173,7 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, FlatRegression):
         "dispersion_prior": DISPERSION_PRIOR,
     }
 
+    @keeps_parameters
     def __init__(
         self,
         *,
@@ -203,33 +205,7 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, FlatRegression):
         calibrate=None,
         orbit="auto",
     ):
-        self.likelihood = likelihood
-        self.prior = prior
-        self.prior_scale = prior_scale
-        self.fit_intercept = fit_intercept
-        self.intercept_scale = intercept_scale
-        self.dispersion_prior = dispersion_prior
-        self.formula = formula
-        self.missing = missing
-        self.temperature = temperature
-        self.max_iter = max_iter
-        self.tol = tol
-        self.max_time = max_time
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.family = family
-        self.objective = objective
-        self.step_size = step_size
-        self.corrective = corrective
-        self.search = search
-        self.refine = refine
-        self.stopping = stopping
-        self.max_components = max_components
-        self.n_draws = n_draws
-        self.calibrate = calibrate
-        self.orbit = orbit
+        pass
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None, sample_weight=None, offset=None, exposure=None):

@@ -5,6 +5,7 @@ from time import perf_counter
 
 from sklearn.utils.validation import check_is_fitted
 
+from skboost._parameters import keeps_parameters
 from skboost._sklearn import StrOptions, fit_context
 from skboost.fitting import (
     BOOSTING_CONSTRAINTS,
@@ -209,6 +210,7 @@ class BoostedGaussianMixture(PointPartition, BayesianMixture, BoostedEstimator):
         "n_components": [*MIXTURE_CONSTRAINTS["n_components"], StrOptions({"auto"})],
     }
 
+    @keeps_parameters
     def __init__(
         self,
         n_components=1,
@@ -246,39 +248,7 @@ class BoostedGaussianMixture(PointPartition, BayesianMixture, BoostedEstimator):
         verbose=0,
         verbose_interval=1,
     ):
-        self.n_components = n_components
-        self.covariance_type = covariance_type
-        self.weight_concentration_prior_type = weight_concentration_prior_type
-        self.weight_concentration_prior = weight_concentration_prior
-        self.mean_prior_type = mean_prior_type
-        self.mean_precision_prior = mean_precision_prior
-        self.mean_variance_prior = mean_variance_prior
-        self.mean_prior = mean_prior
-        self.degrees_of_freedom_prior = degrees_of_freedom_prior
-        self.covariance_prior = covariance_prior
-        self.known_covariances = known_covariances
-        self.reg_covar = reg_covar
-        self.init_params = init_params
-        self.weights_init = weights_init
-        self.means_init = means_init
-        self.precisions_init = precisions_init
-        self.step_size = step_size
-        self.corrective = corrective
-        self.max_iter = max_iter
-        self.max_components = max_components
-        self.stopping = stopping
-        self.tol = tol
-        self.max_time = max_time
-        self.posterior = posterior
-        self.init = init
-        self.n_draws = n_draws
-        self.n_restarts = n_restarts
-        self.temperature = temperature
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.verbose_interval = verbose_interval
+        pass
 
     # --- fit
 

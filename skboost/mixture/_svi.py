@@ -3,6 +3,7 @@
 from functools import partial
 
 from skboost._parallel import single_threaded
+from skboost._parameters import keeps_parameters
 from skboost._random import generator, root_seed
 from skboost._sklearn import fit_context
 from skboost.conjugate import GaussianMixtureModel, SharedMixtureModel
@@ -227,6 +228,7 @@ class SVIGaussianMixture(BayesianMixture, SVIEstimator):
 
     _parameter_constraints = {**MIXTURE_CONSTRAINTS, **SVI_CONSTRAINTS}
 
+    @keeps_parameters
     def __init__(
         self,
         n_components=1,
@@ -260,35 +262,7 @@ class SVIGaussianMixture(BayesianMixture, SVIEstimator):
         verbose=0,
         verbose_interval=10,
     ):
-        self.n_components = n_components
-        self.covariance_type = covariance_type
-        self.mean_prior_type = mean_prior_type
-        self.weight_concentration_prior_type = weight_concentration_prior_type
-        self.weight_concentration_prior = weight_concentration_prior
-        self.mean_prior = mean_prior
-        self.mean_precision_prior = mean_precision_prior
-        self.mean_variance_prior = mean_variance_prior
-        self.degrees_of_freedom_prior = degrees_of_freedom_prior
-        self.covariance_prior = covariance_prior
-        self.known_covariances = known_covariances
-        self.reg_covar = reg_covar
-        self.batch_size = batch_size
-        self.effective_batch_size = effective_batch_size
-        self.learning_rate = learning_rate
-        self.temperature = temperature
-        self.init_params = init_params
-        self.weights_init = weights_init
-        self.means_init = means_init
-        self.precisions_init = precisions_init
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.max_time = max_time
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.verbose_interval = verbose_interval
+        pass
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None, sample_weight=None):

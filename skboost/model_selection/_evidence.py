@@ -120,11 +120,7 @@ class EvidenceSearch(FittingEstimator, GridSearchCV):
     _parameter_constraints = GridSearchCV._parameter_constraints | {
         "refit": ["boolean", callable]
     }
-    _moved = {
-        "n_repeats": "Set n_init of the estimator, or have values of its random_state "
-        "in the grid.",
-        "random_state": "Set that of the estimator.",
-    }
+    _elsewhere = {"random_state": "Set that of the estimator."}
 
     def __init__(
         self, estimator, param_grid, *, refit=True, error_score=np.nan, n_jobs=None

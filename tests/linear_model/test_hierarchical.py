@@ -114,12 +114,10 @@ def test_unknown_groups_have_the_spread_of_the_population(fitted):
         strict.predict(new)
 
 
-def test_populations_are_asked_for_by_one_name(fitted):
+def test_a_population_is_asked_for_by_true_or_false(fitted):
     model, X, _, _ = fitted
     for name in {"predict", "predict_proba"} & set(dir(model)):
         method = getattr(model, name)
-        with pytest.raises(TypeError, match="no parameter 'level'. Use population="):
-            method(X, level="population")
         with pytest.raises(ValueError, match="True or False; got 'population'"):
             method(X, population="population")
 

@@ -244,8 +244,8 @@ def test_bad_parameters_are_named(rows):
             search.set_params(param_grid=grid).fit(rows)
     # A failure leaves the old fit.
     assert (search.best_elbo_, search.best_estimator_) == before
-    with pytest.raises(TypeError, match="n_repeats.*n_init of the estimator"):
-        EvidenceSearch(NormalMean(), {}, n_repeats=2)
+    with pytest.raises(TypeError, match="random_state.*that of the estimator"):
+        EvidenceSearch(NormalMean(), {}, random_state=2)
 
 
 # --- refit

@@ -1,0 +1,51 @@
+"""Parameters: constructors keep them, and a wrong name says which one was meant."""
+
+from difflib import get_close_matches
+from functools import wraps
+from inspect import Parameter, signature
+
+
+def keeps_parameters(init):
+    """Decorator of a constructor that keeps every argument under its own name.
+
+    That is all that scikit-learn has constructors do; written out, each name would
+    stand twice more in each of them. Signatures stay, and so do errors of Python.
+    """
+    declared = signature(init)
+
+    @wraps(init)
+    def keeping(self, *args, **kwargs):
+        init(self, *args, **kwargs)
+        bound = declared.bind(self, *args, **kwargs)
+        bound.apply_defaults()
+        vars(self).update([*bound.arguments.items()][1:])
+
+    return keeping
+
+
+def refuse_unknown(name, function, advice, given):
+    """Refuse arguments (names) that a function does not have, as Python does.
+
+    The message names the parameter that was probably meant; `advice` says of some
+    names, such as those of other libraries, what to use in their place.
+    """
+    known = signature(function).parameters
+    if any(one.kind is Parameter.VAR_KEYWORD for one in known.values()):
+        return
+    for argument in given:
+        if argument not in known:
+            near = get_close_matches(argument, known, n=1)
+            told = f"Did you mean {near[0]!r}?" if near else ""
+            told = advice.get(argument, told)
+            raise TypeError(f"{name}() has no parameter {argument!r}. {told}".strip())
+
+
+def known_parameters(function):
+    """Decorator of a function that says which parameter was meant."""
+
+    @wraps(function)
+    def checked(*args, **kwargs):
+        refuse_unknown(function.__name__, function, {}, kwargs)
+        return function(*args, **kwargs)
+
+    return checked
