@@ -37,6 +37,8 @@ _MAX_STEPS, _TOLERANCE = 40, 1e-3
 # Standard deviations from the mode at which the width of a side is measured, and the
 # least and the most that it may be in their unit.
 REACH, _NARROWEST, _WIDEST = 3.0, 0.2, 5.0
+# Nats above the mode up to which a node counts, so that sums are finite.
+_HIGHEST = 600.0
 
 
 class QuadratureMarginal(LikelihoodMarginal):
@@ -157,7 +159,9 @@ class QuadratureMarginal(LikelihoodMarginal):
         for m, node in enumerate(nodes):
             moved = self._moved(eta, tilts, node)
             value, slopes, level_slopes = self._value_and_slopes(moved, likelihood)
-            shares[m] = np.exp(self._over_groups(value) + log_shares[m])
+            share = self._over_groups(value) + log_shares[m]
+            # Far out the climb may end below a mode.
+            shares[m] = np.exp(np.minimum(share, _HIGHEST))
             slope += slopes * np.take(shares[m], self.codes, axis=0)
             for k, part in enumerate(level_slopes):
                 by_level[k] += self._over_groups(part) * shares[m]

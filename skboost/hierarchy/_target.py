@@ -3,9 +3,13 @@
 Which way they are is chosen here, too.
 """
 
+from copy import copy
+from dataclasses import replace
+
 import numpy as np
 
 from skboost._random import generator
+from skboost.families import MAX_FULL_DIM, Component, FullGaussian
 from skboost.hierarchy._crossed import MOST_OTHERS
 from skboost.hierarchy._crossed_normal import CrossedNormalMarginal
 from skboost.hierarchy._integrated_normal import IntegratedNormalMarginal
@@ -51,7 +55,8 @@ class HierarchicalTarget(Target):
     `transforms` lead from the last coordinates to the scales of group effects, and to
     what all rows share, such as the scale of the noise; `level_priors` are of their
     logarithms. Columns of the marginal's rows are about the centre that `centring` has,
-    where coefficients have their prior; coordinates are not.
+    where coefficients have their prior. Coordinates are those about it, too, but where
+    there are too many for the full covariances that lead back.
     """
 
     # Predictions may be exponentials of scales.
@@ -65,10 +70,11 @@ class HierarchicalTarget(Target):
         # Coefficients that are integrated out are no coordinates.
         self.n_coefficients = len(scale)
         self.n_columns = 0 if marginal.integrates_coefficients else len(scale)
-        self.of_coefficients = centring
-        self.centring = centring if self.n_columns else Target.centring
         self.n_levels = len(level_priors) - marginal.n_further
         self.dim = self.n_columns + len(level_priors)
+        self.of_coefficients = centring
+        many = self.n_columns and self.dim > MAX_FULL_DIM
+        self.centring = centring if many else Target.centring
         self.on_lattice = 0 < self.dim <= marginal.lattice_dim
 
     def __getstate__(self):
@@ -79,6 +85,23 @@ class HierarchicalTarget(Target):
     def portable(self):
         """Whether pickles carry it: it holds sums over rows, no data."""
         return self.marginal.integrates_coefficients and self.marginal.exact
+
+    def at_zero(self, mixture):
+        """A mixture over its coordinates as one over coefficients of the columns as
+        they are.
+        """
+        back, family, parts = self.of_coefficients.back, FullGaussian(), []
+        if self.centring.columns is not None or self.of_coefficients.columns is None:
+            return mixture
+        for component in mixture.components:
+            mean, _, factor = component.structure()
+            params = family.from_factor(back(mean), back(factor.T).T)
+            parts.append(Component(component.family, params))
+        changes = {"components": tuple(parts)}
+        if mixture.orbiting:
+            changes["target"] = copy(self)
+            changes["target"].centring = self.of_coefficients
+        return replace(mixture, **changes)
 
     def coefficients(self, theta):
         """Means and triangular factors of integrated coefficients given scales."""

@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -128,12 +129,13 @@ class GroupModel:
 
     def posterior_of(self, target):
         """What makes the posterior of a mixture, and constraints of its coordinates."""
-        if not target.marginal.integrates_coefficients:
-            return as_posterior, self.constraints
+        integrated = target.marginal.integrates_coefficients
+        whole = (
+            partial(with_coefficients, target=target) if integrated else target.at_zero
+        )
 
         def posterior(mixture, names, constraints):
-            whole = with_coefficients(mixture, target)
-            return as_posterior(whole, names, self.constraints)
+            return as_posterior(whole(mixture), names, self.constraints)
 
         return posterior, self._constraints(target.dim)
 

@@ -14,7 +14,6 @@ from skboost.fitting import FittingEstimator, warn_where_called
 from skboost.linear_model._layout import Layout, feature_names
 from skboost.linear_model._methods import POSITIVE
 from skboost.linear_model._online_model import SINGULAR
-from skboost.linear_model._predictive import with_ones
 from skboost.linear_model._sources import row_weights
 from skboost.online import ONLINE_METHODS, gaussian_of
 from skboost.posterior import Mixture, MixturePosterior
@@ -135,9 +134,10 @@ class OnlineEstimator(FittingEstimator):
             if isinstance(wide, str):
                 wide = ONLINE_METHODS[self.method].wide_scale
             scale = np.append(scale, wide)
-        self._model_, self._streams = model, model.begin(scale)
+        self._model_ = model = model.about(batch, scale[: self.n_features_in_])
+        self._streams = model.begin(scale)
         self.n_seen_, self.cumulative_loss_ = 0, 0.0
-        check_first_rows(batch.X, model, self.prior_scale)
+        check_first_rows(model.centred(batch.X), model, self.prior_scale)
 
     def _passes(self, batch, data):
         """Passes over the rows, of which callbacks hear; they may ask to stop."""
@@ -176,8 +176,7 @@ class OnlineEstimator(FittingEstimator):
         if first:
             self._begin(model, batch)
         else:
-            self._streams = model.going_on(self._model_, self._streams)
-            self._model_ = model
+            self._model_, self._streams = model.going_on(self._model_, self._streams)
         self._take_in(batch)
         # A row at a time, it would take longer than the update.
         if first or len(batch.y) > self.n_features_in_:
@@ -189,7 +188,6 @@ class OnlineEstimator(FittingEstimator):
         size = _PART if self.batch_size is None else self.batch_size
         for begin in range(0, len(batch.y), size):
             X, y, weight = batch.some(slice(begin, begin + size))
-            X = with_ones(X) if self._model_.layout.intercept else X
             self._streams, losses = self._model_.absorb(self._streams, X, y, weight)
             self.n_seen_ += len(y)
             # One after another: the same however rows come in batches.
@@ -250,7 +248,7 @@ class OnlineEstimator(FittingEstimator):
         check_is_fitted(self)
         streams, names = self._streams, self._model_.layout.names
         one = streams[0].component if len(streams) == 1 else gaussian_of(streams)
-        return MixturePosterior(Mixture.single(one), names)
+        return MixturePosterior(Mixture.single(self._model_.component_back(one)), names)
 
 
 def _ended(task, estimator, data):

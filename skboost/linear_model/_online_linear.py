@@ -22,7 +22,6 @@ from skboost.linear_model._online_model import (
     Numbers,
     OnlineModel,
     fixed_parameters,
-    gaussian_part,
     rule_of,
 )
 from skboost.linear_model._regressor import BayesianRegressor
@@ -61,7 +60,9 @@ class OnlineBayesianLinearRegression(BayesianRegressor, OnlineEstimator):
         is inferred.
     intercept_scale : "auto" or float, default="auto"
         Standard deviation of the intercept's prior, in the same units. "auto" is 10; 1
-        for SVA and SVB, whose steps grow with its square.
+        for SVA and SVB, whose steps grow with its square. Columns far from zero are
+        measured from the first row, as in `OnlineBayesianLogisticRegression`, and so
+        are responses beyond ten standard deviations of the noise's prior.
     covariance, beta, forgetting, fit_intercept, batch_size, n_passes, shuffle, \
     random_state
         As in `OnlineBayesianLogisticRegression`, with the same defaults.
@@ -265,7 +266,8 @@ class OnlineBayesianLinearRegression(BayesianRegressor, OnlineEstimator):
         (stream,) = self._streams
         model = LinearRegressor(
             self.n_features_in_, self._model_.layout.intercept, np.ones(1),
-            (gaussian_part(stream),), stream.noise_variance, stream.spread_factor,
+            self._model_.parts(self._streams), stream.noise_variance,
+            stream.spread_factor,
         )  # fmt: skip
         return OnlinePredictive(model, stream)
 
@@ -288,7 +290,7 @@ class OnlineBayesianLinearRegression(BayesianRegressor, OnlineEstimator):
         (stream,) = self._streams
         rng = generator(root_seed(random_state))
         theta, noise_scale = stream.draw(check_size("n", n), rng)
-        coef, intercept, _ = self._model_.layout.split(theta)
+        coef, intercept, _ = self._model_.layout.split(self._model_.back(theta))
         return coef[:, 0], intercept[:, 0], noise_scale
 
     @property

@@ -17,7 +17,6 @@ from skboost.linear_model._online_model import (
     Codes,
     OnlineModel,
     fixed_parameters,
-    gaussian_part,
     rule_of,
 )
 from skboost.linear_model._sources import NAME_CLASSES, codes_of, learned_classes
@@ -59,7 +58,9 @@ class OnlineBayesianLogisticRegression(BayesianClassifier, OnlineEstimator):
     fit_intercept : bool, default=True
         Whether the model has an intercept.
     intercept_scale : float, default=1.0
-        Standard deviation of the intercept's prior.
+        Standard deviation of the intercept's prior. Dense columns whose first value is
+        beyond ``10 / prior_scale``, such as years, are measured from it: there the
+        intercept has its prior.
     batch_size : int, default=None
         None makes one update for every row, so a batch of n rows is n batches of one. A
         number makes one update for so many rows at a time, with the sum of their losses
@@ -260,6 +261,7 @@ class OnlineBayesianLogisticRegression(BayesianClassifier, OnlineEstimator):
                 f"method={self.method!r}, learning_rate={self.learning_rate!r}."
             )
         X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
+        X = self._model_.centred(X)
         squares = X.multiply(X) if sparse.issparse(X) else X * X
         longest = np.max(squares.sum(axis=1)) + self._model_.layout.intercept
         scale = streams[0].scale
@@ -299,7 +301,7 @@ class OnlineBayesianLogisticRegression(BayesianClassifier, OnlineEstimator):
 
     def _predictive(self, reported=False):
         base = (self.n_features_in_, self._model_.layout.intercept, self.classes_)
-        parts = tuple(map(gaussian_part, self._streams))
+        parts = self._model_.parts(self._streams)
         if len(parts) == 1:
             return BinaryPredictive(BinaryClassifier(*base, np.ones(1), parts))
         return OneVsRestPredictive(OneVsRestClassifier(*base, parts))

@@ -3,11 +3,15 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy import sparse
 from scipy.special import expit
 
+from skboost.families import Component, FullGaussian
 from skboost.linear_model._layout import Layout
-from skboost.online import ONLINE_METHODS, DiagonalStream, FullStream, Rule
+from skboost.linear_model._predictive import with_ones
+from skboost.online import ONLINE_METHODS, DiagonalStream, FullStream, Rule, dense
 from skboost.serving import GaussianPart, shares
+from skboost.targets import Centre
 
 SINGULAR = (
     "The precision of the coefficients is singular in floating point: columns of X lie "
@@ -15,12 +19,19 @@ SINGULAR = (
     "before this batch is kept."
 )
 _STREAMS = {"diag": DiagonalStream, "full": FullStream}
+# What lies further from zero than so many standard deviations of its prior is measured
+# from the first row. Standardised columns never are.
+_FAR = 10.0
 
 
 class Numbers:
     """Responses of a regression: one stream."""
 
     n_outputs = 1
+
+    def level(self, y, scale):
+        """Where responses are measured from: the first, if it is far from zero."""
+        return y[0] if abs(y[0]) > _FAR * scale else 0.0
 
     def outputs(self, y):
         """The responses of every stream."""
@@ -44,6 +55,9 @@ class Codes:
     @property
     def n_outputs(self):
         return 1 if self.n_classes == 2 else self.n_classes
+
+    def level(self, codes, scale):
+        return 0
 
     def outputs(self, codes):
         positive = [1] if self.n_outputs == 1 else range(self.n_outputs)
@@ -75,9 +89,34 @@ class OnlineModel:
     widest_spread: float
     # Of a noise scale that is inferred.
     noise_prior: tuple = ()
+    # Where columns and responses have their zero within the streams.
+    centring: Centre = Centre()
+    level: float = 0.0
 
     # No rows of a stream have offsets.
     exposed = False
+
+    def about(self, batch, scale):
+        """The same model, where columns far from zero and responses are measured from
+        the first row of a stream: there the intercept has its prior.
+        """
+        if not (self.layout.intercept and len(batch.y)):
+            return self
+        level = self.responses.level(batch.y, self._response_scale())
+        if sparse.issparse(batch.X):
+            return replace(self, level=level)
+        first = batch.X[0]
+        far = np.abs(first) * scale > _FAR
+        columns = np.where(far, first, 0.0) if far.any() else None
+        centring = Centre(columns, self.responses.n_outputs)
+        return replace(self, centring=centring, level=level)
+
+    def _response_scale(self):
+        """Of the noise before anything is seen."""
+        if not self.noise_prior:
+            return self.rule.loss.noise_scale
+        ((shape, rate),) = self.noise_prior
+        return np.sqrt(rate / shape)
 
     def begin(self, scale):
         """The prior, as streams that have seen nothing."""
@@ -85,17 +124,26 @@ class OnlineModel:
         return (one,) * self.responses.n_outputs
 
     def going_on(self, before, streams):
-        """The streams by this model's rule; a ValueError after another model."""
+        """This model where the one before measured from, and the streams by its rule; a
+        ValueError after another model.
+        """
         if self.fixed != before.fixed:
             raise ValueError(
                 f"partial_fit goes on with the same model; got {self.fixed} after "
                 f"{before.fixed}. Begin with a clone."
             )
-        return tuple(replace(stream, rule=self.rule) for stream in streams)
+        model = replace(self, centring=before.centring, level=before.level)
+        return model, tuple(replace(stream, rule=self.rule) for stream in streams)
+
+    def centred(self, X):
+        """Rows as they are measured within the streams."""
+        columns = self.centring.columns
+        return X if columns is None else dense(X) - columns
 
     def absorb(self, streams, X, y, weight):
         """The streams after rows, and the losses of these before their updates."""
-        after, records = [], []
+        X, y, after, records = self.centred(X), y - self.level, [], []
+        X = with_ones(X) if self.layout.intercept else X
         for stream, response in zip(streams, self.responses.outputs(y), strict=True):
             absorb = stream.absorb if self.batch_size is None else stream.absorb_batch
             try:
@@ -109,20 +157,48 @@ class OnlineModel:
 
     def shaped(self, vectors):
         """Coefficients and intercepts of one vector for each stream."""
-        coef, intercept, _ = self.layout.split(np.concatenate(vectors))
+        coef, intercept, _ = self.layout.split(self.back(np.concatenate(vectors)))
         return self.responses.shaped(coef, intercept)
+
+    def back(self, theta):
+        """Parameters (..., dim) of the columns as they are."""
+        theta = self.centring.back(theta)
+        return theta + self.level * (np.arange(1 - theta.shape[-1], 1) == 0)
+
+    def component_back(self, component):
+        """A density of the parameters of columns as they are."""
+        if self.centring.columns is None and not self.level:
+            return component
+        family = component.family
+        mean, variance, factor = family.structure(component.params)
+        if factor is None:
+            family, factor = FullGaussian(), np.diag(np.sqrt(variance))
+        factor = self.centring.back(factor.T).T
+        return Component(family, FullGaussian().from_factor(self.back(mean), factor))
+
+    def parts(self, streams):
+        """The coefficients of every stream, as plain predictions see them."""
+        one = replace(self, centring=self.centring._replace(n_outputs=1))
+        return tuple(map(one._part, streams))
+
+    def _part(self, stream):
+        mean, covariance = self.back(stream.mean), stream.covariance
+        columns, back = self.centring.columns, self.centring.back
+        if covariance.ndim == 2:
+            factor = back(np.linalg.cholesky(covariance).T).T
+            return GaussianPart(mean, factor=factor)
+        if columns is None:
+            return GaussianPart(mean, covariance)
+        # Columns measured from elsewhere are those that the intercept goes with.
+        far = np.flatnonzero(columns)
+        roots, rest = np.zeros((len(far), len(mean))), covariance.copy()
+        roots[np.arange(len(far)), far] = np.sqrt(rest[far])
+        rest[far] = 0.0
+        return GaussianPart(mean, rest, back(roots).T)
 
     def renamed(self, names):
         """The same model with other names of the features."""
         return replace(self, layout=replace(self.layout, features=names))
-
-
-def gaussian_part(stream):
-    """The coefficients of a stream, as plain predictions see them."""
-    mean, covariance = stream.mean, stream.covariance
-    if covariance.ndim == 1:
-        return GaussianPart(mean, covariance)
-    return GaussianPart(mean, factor=np.linalg.cholesky(covariance))
 
 
 def rule_of(estimator, loss):

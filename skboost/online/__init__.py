@@ -17,5 +17,6 @@ from skboost.online._streams import (
     DivergedError,
     FullStream,
     Rule,
+    dense,
     gaussian_of,
 )

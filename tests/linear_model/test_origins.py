@@ -95,6 +95,12 @@ GROUPED = {
     "a Laplace prior": (
         BoostedHierarchicalLinearRegression, NUMBERS, {"prior": "laplace"},
     ),
+    "classes under a Laplace prior": (
+        BoostedHierarchicalLogisticRegression, CLASSES, {"prior": "laplace"},
+    ),
+    "counts under a Laplace prior": (
+        BoostedHierarchicalPoissonRegression, COUNTS, {"prior": "laplace"},
+    ),
     "classes": (BoostedHierarchicalLogisticRegression, CLASSES, {}),
     "counts": (BoostedHierarchicalPoissonRegression, COUNTS, {}),
     "ordered classes": (BoostedHierarchicalOrdinalRegression, RANKS, {}),
@@ -107,7 +113,7 @@ def test_origins_of_a_column_beside_groups(name):
     given = settings | {"groups": [2], "random_state": 0}
     fitted = {
         origin: kind(**given).fit(np.column_stack([rows(origin), GROUP]), y)
-        for origin in ((0.0, 2020.0) if settings else (0.0, *ORIGINS[1:]))
+        for origin in (0.0, *ORIGINS[1:])
     }
     near = fitted.pop(0.0)
     width = np.ptp(near.coef_interval(), axis=-1).ravel()
@@ -123,6 +129,23 @@ def test_origins_of_a_column_beside_groups(name):
         # Where its columns are zero is far from all rows, for intercepts as for rates.
         shift = far.intercept_ + origin * far.coef_[0]
         assert shift == pytest.approx(near.intercept_, abs=0.05)
+
+
+@pytest.mark.parametrize("settings", [{}, {"prior": "laplace"}])
+@pytest.mark.parametrize("groups", [None, [2]])
+def test_origins_of_the_response(groups, settings):
+    X, found = np.column_stack([rows(0.0), GROUP]), []
+    kind, given = BoostedBayesianLinearRegression, settings | SETTINGS
+    if groups:
+        kind, given = BoostedHierarchicalLinearRegression, given | {"groups": groups}
+    for origin in (0.0, *ORIGINS, 1.6e9):
+        model = kind(**given).fit(X, NUMBERS + origin)
+        noise = model.posterior_.mean()[-1]
+        width = np.ptp(model.predict_interval(X), axis=1)
+        found.append(np.concatenate([model.coef_[:2], [noise], width]))
+    for far in found[1:]:
+        # Intervals beside groups are of draws.
+        assert far == pytest.approx(found[0], rel=0.05, abs=0.01)
 
 
 def test_pieces_blocks_and_sparse_rows_have_the_same_centre():

@@ -376,8 +376,9 @@ def test_a_posterior_that_floating_point_can_not_hold_is_refused(batch_size):
     sound = OnlineBayesianLinearRegression(batch_size=batch_size).fit(X - 1e6, y - 1e6)
     before = sound.coef_.copy()
     with pytest.raises(ValueError, match="singular in floating .* Centre and scale"):
-        # Every sum is exact, so that the prior is lost in rounding on any machine.
-        sound.fit(np.full((4, 3), 2.0**30), np.zeros(4))
+        # Every sum is exact, so that the prior is lost in rounding on any machine; the
+        # first row has its zero where it is, from which columns are measured.
+        sound.fit(np.vstack([np.zeros(3), np.full((4, 3), 2.0**30)]), np.zeros(5))
     assert_array_equal(sound.coef_, before)
     try:
         sound.fit(X, y)
@@ -386,6 +387,47 @@ def test_a_posterior_that_floating_point_can_not_hold_is_refused(batch_size):
         assert np.array_equal(sound.coef_, before)
     assert np.isfinite(sound.coef_std_).all()
     assert np.isfinite(sound.posterior_.std()).all()
+
+
+@pytest.mark.parametrize("n_pieces", [1, 7])
+@pytest.mark.parametrize(
+    ("cls", "params"), [*METHODS, (CLASSIFIER, {"batch_size": 32})]
+)
+def test_origins_of_columns_and_responses(cls, params, n_pieces):
+    """A year, a Julian day or seconds since 1970 in place of a centred column."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.uniform(-1.0, 1.0, 1500), rng.normal(size=1500)])
+    eta = X @ [1.5, 0.5]
+    y = eta + 0.5 * rng.normal(size=1500)
+    y = y if cls is REGRESSOR else np.digitize(eta + rng.logistic(size=1500), [0.0])
+    found = []
+    for origin in (0.0, 2020.0, 2_459_000.0, 1.6e9):
+        far, of_y = X + [origin, 0.0], y + (origin if cls is REGRESSOR else 0)
+        model = cls(**params)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for some in np.array_split(np.arange(1500), n_pieces):
+                model.partial_fit(far[some], of_y[some])
+        coef, intercept, *_ = model.sample_posterior(4000, random_state=0)
+        mean, std = model.predict_latent(far[:50])
+        drawn = far[:50] @ coef.T + intercept
+        assert_allclose(drawn.std(axis=1), std, rtol=0.1)
+        assert np.abs(drawn.mean(axis=1) - mean).max() < 0.1 * std.min() + 1e-6
+        whole = np.r_[np.ravel(model.coef_), model.intercept_]
+        assert_allclose(model.posterior_.mean(), whole, rtol=1e-12)
+        assert_allclose(
+            model.posterior_.std()[:2], np.ravel(model.coef_std_), rtol=1e-6
+        )
+        noise = getattr(model, "noise_scale_", 1.0)
+        mean = mean - (origin if cls is REGRESSOR else 0.0)
+        found.append(
+            np.r_[noise, np.ravel(model.coef_), np.ravel(model.coef_std_), mean]
+        )
+    near, *others = found
+    for other in others:
+        # Noise and effects; steps of SVB depend on where they begin.
+        assert_allclose(other[:3], near[:3], rtol=0.05)
+        assert_allclose(other, others[0], rtol=1e-3, atol=1e-3)
 
 
 DIAGONAL = {"covariance": "diag", "method": "svb", "noise_scale": 0.7}
