@@ -20,6 +20,7 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
 import numpy as np  # noqa: E402  (after the threads are set)
+from _record import digest  # noqa: E402
 
 _ROOT = Path(__file__).resolve().parent.parent
 _RESULTS = Path(__file__).resolve().parent / "results"
@@ -124,6 +125,7 @@ class Report:
 
     def __init__(self, name, out, **settings):
         self.name, self.out = name, Path(out)
+        self.script = Path(sys.argv[0]).stem
         self.settings, self.tables = settings, {}
         self.bars, self.not_run_, self.curves = [], [], []
         self.began = time.perf_counter()
@@ -174,10 +176,12 @@ class Report:
         self.out.mkdir(parents=True, exist_ok=True)
         content = {
             "benchmark": self.name,
+            "script": self.script,
             "date": datetime.date.today().isoformat(),
             "machine": machine(),
             "versions": versions(),
             "commit": commit(),
+            "code": {str(commit()): digest(self.script)},
             "settings": self.settings,
             "seconds_total": round(time.perf_counter() - self.began, 1),
             "bars": self.bars,

@@ -1,12 +1,15 @@
 """Every table of the documentation measured again, at one clean commit.
 
     python benchmarks/all.py [--list] [--only NAME ...] [--skip NAME ...] [--resume]
+                             [--minutes N] [--hold NAME ...]
 
 Scripts run one after the other and write into ``--out`` (a folder that git ignores);
 results and tables of the documentation are replaced when the last has ended. A tree
 with changes is refused, and so is one that changes on the way: the JSON files name the
-commit that they were measured at. ``--resume`` keeps what ``--out`` already holds of
-this commit. All of them take most of a day, on a machine with nothing else to do.
+commit that they were measured at. All of them take most of a day, on a machine with
+nothing else to do: ``--minutes`` begins no further script after so many, and
+``--resume`` keeps what ``--out`` already holds of this commit. ``--hold`` says of
+results that their figures are the same at this commit, though code under them changed.
 """
 
 import json
@@ -19,6 +22,7 @@ from pathlib import Path
 from time import perf_counter
 
 from _harness import commit, parser
+from _record import hold
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
@@ -63,7 +67,11 @@ RUNS = (
                       "--methods", "predefined", "--intercepts", "with",
                       "--objectives", "decaying", "--name", "p1_table_2_intercept"),
         15),
-    *(Run("p0_solver", arguments, 20, (name,))
+    Run("p0_tables", ("--sets", "ds1", "--replicates", "3", "--iterations", "35",
+                      "--bases", "laplace", "--intercepts", "no", "--name",
+                      "p1_table_1"), 10),
+    *(Run("p0_solver", ("--replicates", "10", "--iterations", "50", *arguments), 40,
+          (name,))
       for arguments, name in (
           ((), "p0_solver_ds1"),
           (("--intercept",), "p0_solver_ds1_intercept"),
@@ -78,24 +86,28 @@ RUNS = (
                       "with", "--form", "lipschitz", "--methods", "predefined",
                       "line-search", "AdaFW", "--name", "p0_eicu_all_rows"), 15),
     Run("p0_figures", (), 12),
-    Run("p0_figures", ("--grid", "--iterations", "5"), 6, ("p0_grid",)),
-    *(Run("p0_figures", ("--grid", "--iterations", "5", "--corrective", rule), 6,
-          (f"p0_grid_{rule}",)) for rule in ("away", "pairwise")),
+    Run("p0_figures", ("--grid", "--replicates", "10"), 60, ("p0_grid",)),
     Run("step_rules", (), 25),
+    Run("strategies", (), 10),
     Run("random_component", (), 10),
     Run("targets_1d", (), 0.5),
     Run("posteriordb", (), 8),
     *(Run("price", ("--half", half, "--name", f"price_{half}"), 15)
       for half in ("tuned", "judged")),
+    Run("densities", ("--seconds", "30"), 35),
+    Run("orbit_curves", (), 7),
     Run("groups", (), 10),
+    Run("held_out_groups", (), 2),
     Run("mixed_models", (), 1),
     Run("group_calibration", (), 10),
     Run("ubvi", (), 10),
     Run("ubvi", ("--two",), 0.5, ("ubvi_two",)),
-    Run("p4_figures", ("--replicates", "4"), 15,
-        ("p4_fig2", "p4_cauchy", "p4_banana", "p4_fig4")),
-    Run("p4_figures", ("--part", "banana", "fig4", "--family", "gaussian-diag"), 90,
-        ("p4_banana_diagonal", "p4_fig4_diagonal")),
+    *(Run("p4_figures", ("--part", part, "--family", family), 60, (f"p4_{part}{end}",))
+      for part, family, end in (
+          ("fig2", "gaussian", ""), ("cauchy", "gaussian", ""),
+          ("banana", "gaussian", ""), ("fig4", "gaussian", ""),
+          ("banana", "gaussian-diag", "_diagonal"),
+          ("fig4", "gaussian-diag", "_diagonal"))),
     Run("remaining_kl", (), 8),
     Run("calibration", (), 1),
     Run("ablation", (), 15),
@@ -103,6 +115,7 @@ RUNS = (
                      "--replicates", "6"), 15),
     Run("dear_densities", (), 5),
     Run("few_rows", (), 15, ("few_rows_tune", "few_rows_judge")),
+    Run("ordered_classes", (), 1),
     Run("option_costs", (), 3),
     Run("online_streams", (), 6),
     Run("online_streams", ("--hindsight",), 30, ("online_hindsight",)),
@@ -137,8 +150,16 @@ RUNS = (
     Run("matrix_factorization", ("curves", "--set", "movielens_1m",
                                  "--starts", "4"), 4,
         ("matrix_factorization_curves_1m",)),
-    Run("matrix_factorization", ("curves", "--means", "normal", "--starts", "20"), 20,
+    Run("matrix_factorization", ("curves", "--means", "normal", "--starts", "5"), 20,
         ("matrix_factorization_curves_1m_normal",)),
+    *(Run("matrix_factorization",
+          ("curves", *more, "--methods", "batch", "SVI+, M per embedding, rate 0.85",
+           "--name", f"matrix_factorization_curves_1m_{name}"), 10)
+      for name, more in (
+          ("normal_constant", ("--means", "normal", "--starts", "3")),
+          ("embedding", ("--starts", "3", "--ranks", "5")))),
+    Run("matrix_factorization", ("residual", "--replicates", "1"), 20,
+        ("matrix_factorization_residual",)),
     Run("topics", ("--data", "ap_bow"), 120, ("topics_ap_bow",)),
     Run("topics", ("--data", "nyt_bow"), 240, ("topics_nyt_bow",)),
 )  # fmt: skip
@@ -192,6 +213,8 @@ def main():
     made.add_argument("--only", nargs="+", default=[""], help="parts of names")
     made.add_argument("--skip", nargs="+", default=[], help="parts of names")
     made.add_argument("--resume", action="store_true", help="keep what is there")
+    made.add_argument("--minutes", type=float, default=float("inf"), help="of a part")
+    made.add_argument("--hold", nargs="+", metavar="NAME", help="of results")
     options = made.parse_args()
     chosen = [
         run for run in RUNS
@@ -203,11 +226,21 @@ def main():
             print(f"{run.minutes:6g} min  {run.name}")
         return 0
     refuse_dirty_tree()
-    failed = []
+    for name in options.hold or ():
+        hold(name, commit())
+    return 0 if options.hold else measure(chosen, options)
+
+
+def measure(chosen, options):
+    """Run commands and publish what they found; the exit code."""
+    failed, start = [], perf_counter()
     for run in chosen:
         if options.resume and done_before(run, options.out):
             continue
         began = perf_counter()
+        if began - start > 60.0 * options.minutes:
+            print(f"\n=== {run.name} waits for --resume")
+            return 0
         print(f"\n=== {run.name}", flush=True)
         if not execute(run, options):
             failed.append(run.name)

@@ -223,25 +223,31 @@ RULES = {"safeguard": {}, "as printed": AS_PRINTED}
 def grid(args):
     """Gain over the first component by every setting of adaptive steps."""
     name = "p0_grid" + f"_{args.corrective}" * (args.corrective != "none")
-    report = Report(name, args.out, iterations=args.iterations, draws=args.draws)
+    kept = ("replicates", "iterations", "draws")
+    report = Report(name, args.out, **{key: getattr(args, key) for key in kept})
     objectives = {"ds1": "relbo", "ring": "kl"}
     args.sets = [name for name in args.sets if name in objectives]
     for name, _, run in problems(args):
         common = AS_IN_THE_PAPER | {
             "objective": OBJECTIVES[objectives[name]], "max_iter": args.iterations,
-            "n_draws": args.draws, "random_state": 0, "corrective": args.corrective,
+            "n_draws": args.draws, "corrective": args.corrective,
         }  # fmt: skip
+        seeds = range(args.replicates)
         beside = {
-            rule: gained(run, common, rule)[0] for rule in ("predefined", "line-search")
+            rule: np.mean([gained(run, common, rule, seed)[0] for seed in seeds])
+            for rule in ("predefined", "line-search")
         }
         for rule, more in RULES.items():
             runs = [
                 gained(run, common, AdaptiveBacktracking(
                     form="lipschitz", increase=tau, decrease=decrease, initial=first,
-                    **more)) for tau, decrease, first in product(TAU, DECREASE, INITIAL)
+                    **more), seed)
+                for tau, decrease, first, seed in product(
+                    TAU, DECREASE, INITIAL, seeds)
             ]  # fmt: skip
             found = np.array([gain for gain, _ in runs])
-            found = found.reshape(len(TAU), len(DECREASE), len(INITIAL))
+            found = found.reshape(len(TAU), len(DECREASE), len(INITIAL), len(seeds))
+            found = found.mean(axis=3)
             steps = "".join(steps for _, steps in runs)
             report.row(
                 "60 settings: share of the kinds of steps", data=name, rule=rule,
@@ -261,9 +267,9 @@ def grid(args):
                 )
 
 
-def gained(run, common, rule):
+def gained(run, common, rule, seed):
     """Last ELBO over that of the first component, nats, and letters of the steps."""
-    history, _, _ = timed(run, step_size=rule, **common)
+    history, _, _ = timed(run, step_size=rule, random_state=seed, **common)
     return history[-1]["elbo"] - history[0]["elbo"], letters(history)
 
 

@@ -3,17 +3,19 @@
     python benchmarks/to_rst.py
 
 Writes ``doc/benchmarks/NAME.inc`` for every result that a page includes, with all of
-its tables, and those of few rows, which are summaries. Targets that are not met are
-printed.
+its tables, and those of few rows, which are summaries; and the table of scripts in
+``README.md``. Targets that are not met are printed.
 """
 
 import argparse
+import ast
 import json
 import re
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
+from _record import age
 
 _ROOT = Path(__file__).resolve().parent.parent
 # More than a page of rows or tables is for the file, not for the reader.
@@ -106,8 +108,7 @@ def stamp(name, content):
         if v is not None and k not in ("resume", "name")
     }
     return (
-        f":download:`{name}.json </../benchmarks/results/{name}.json>`, measured on "
-        f"{content['date']} at commit {content['commit']}, {content['machine']}; "
+        f":results:`{name}`, measured on {content['date']}, {content['machine']}; "
         + ", ".join(f"{k} {v}" for k, v in with_versions.items())
         + ". Settings: "
         + (", ".join(f"{k} {v}" for k, v in settings.items()) or "none")
@@ -220,6 +221,38 @@ def marked(value, bold):
     return f"**{value:.3f}**" if bold else f"{value:.3f}"
 
 
+# --- the page of this folder
+
+_MARKS = "<!-- scripts: written by to_rst.py -->\n", "<!-- end -->"
+
+
+def scripts_table(contents):
+    """What every script asks, its results with their commits, and its targets."""
+    lines = [
+        "| script | asks | results | met, open, missed |",
+        "| --- | --- | --- | --- |",
+    ]
+    by_script = {}
+    for name, content in contents.items():
+        by_script.setdefault(content.get("script"), {})[name] = content
+    for script in sorted(filter(None, by_script)):
+        text = (_ROOT / "benchmarks" / f"{script}.py").read_text("utf-8")
+        asks = ast.get_docstring(ast.parse(text)).split("\n\n")[0]
+        own = by_script[script]
+        files = "; ".join(f"`{name}` ({age(one)})" for name, one in own.items())
+        found = Counter(met(bar) for one in own.values() for bar in one["bars"])
+        counts = ", ".join(str(found[v]) for v in ("met", "undecided", "missed"))
+        asks = asks.replace("\n", " ").replace("``", "`")
+        lines.append(f"| `{script}` | {asks} | {files} | {counts if found else ''} |")
+    return "\n".join(lines) + "\n"
+
+
+def with_table(text, table):
+    """The page with the table between its marks."""
+    before, rest = text.split(_MARKS[0])
+    return before + _MARKS[0] + table + _MARKS[1] + rest.split(_MARKS[1], 1)[1]
+
+
 def included(doc):
     """Names of the results that pages include."""
     found = set()
@@ -249,6 +282,9 @@ def main():
     }
     for name, text in pages.items():
         (args.out / f"{name}.inc").write_text(text, encoding="utf-8")
+    readme = _ROOT / "benchmarks" / "README.md"
+    said = with_table(readme.read_text("utf-8"), scripts_table(contents))
+    readme.write_text(said, encoding="utf-8")
     bars = [
         (name, bar) for name, content in contents.items() for bar in content["bars"]
     ]

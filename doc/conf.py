@@ -20,12 +20,15 @@ from sphinx_gallery.sorting import ExplicitOrder
 
 from skboost import __version__
 
-# For ``pictures.py``, ``quoted.py``, ``sessions.py`` and ``siblings.py``.
+# For the modules of this folder.
 sys.path.insert(0, str(Path(__file__).parent))
 from quoted import add_roles
+from reference import fold
 from sessions import session
 from siblings import add_siblings
 
+# ``sphinx-build -t quick`` shows code without running it, in pages and in the gallery.
+quick = tags.has("quick")  # noqa: F821  (Sphinx defines it)
 # Gallery scripts run without a screen.
 os.environ.setdefault("MPLBACKEND", "Agg")
 
@@ -47,6 +50,8 @@ extensions = [
     "sphinx-mathjax-offline",
 ]
 exclude_patterns = ["_build"]
+# Pictures of examples that were not run.
+suppress_warnings = ["image.not_readable"] * quick
 templates_path = ["_templates"]
 # Names in backticks link to their pages where they have one.
 default_role = "py:obj"
@@ -125,6 +130,7 @@ sphinx_gallery_conf = {
     "image_scrapers": ("pictures.scraper",),
     "abort_on_example_error": True,
     "only_warn_on_example_error": False,
+    "plot_gallery": not quick,
     "show_memory": False,
     "remove_config_comments": True,
     # What ``ax.set`` returns is no output.
@@ -236,7 +242,7 @@ class Sessions(SphinxTransform):
 
     def apply(self):
         """Run the blocks in order; one that raises is a warning, which stops CI."""
-        if self.env.docname.startswith(self.not_run):
+        if quick or self.env.docname.startswith(self.not_run):
             return
         namespace = {"__name__": "__main__"}
         # Pages save what they show how to save.
@@ -260,4 +266,5 @@ def setup(app):
     add_siblings(app)
     app.connect("autodoc-process-signature", signature_of_init)
     app.connect("autodoc-process-docstring", without_foreign_references, priority=1)
+    app.connect("doctree-read", fold)
     app.connect("missing-reference", by_last_part)

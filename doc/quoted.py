@@ -3,15 +3,22 @@
 ``:figure:`p1.gain``` is what ``doc/papers/figures.toml`` says of ``gain`` under ``p1``:
 file, part of a table's title, conditions on its rows, column, and format. Several rows
 are reduced by a word before the format (``min .3f``). ``:paper:`.794``` marks what
-stands in a paper.
+stands in a paper. ``:results:`p0_grid``` or ``:results:`file <p0_grid>``` links to a
+file of results, with the commit that it was measured at, and says where the code under
+its script has changed since.
 """
 
 import json
+import re
+import sys
 import tomllib
 from functools import cache
 from pathlib import Path
 
 _ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(_ROOT / "benchmarks"))
+from _record import age  # noqa: E402
+
 _REDUCED = {"min": min, "max": max, "sum": sum, "count": len}
 
 
@@ -55,10 +62,18 @@ def figure(name):
     return value if isinstance(value, str) else format(value, style)
 
 
+def results(text):
+    """What a link to a file of results says, its path, and what stands beside it."""
+    said, file = re.fullmatch(r"(?:([^<]+) <)?(\w+)>?", text).groups()
+    path = f"/../benchmarks/results/{file}.json"
+    return said or f"{file}.json", path, f" [{age(content(file))}]"
+
+
 def add_roles(app):
-    """Both roles; what is missing is an error of the build."""
+    """The roles; what is missing is an error of the build."""
     # Tests read figures without docutils.
     from docutils import nodes
+    from sphinx.addnodes import download_reference
 
     def figure_role(role, rawtext, text, lineno, inliner, options=None, content=None):
         try:
@@ -70,5 +85,11 @@ def add_roles(app):
     def paper_role(role, rawtext, text, lineno, inliner, options=None, content=None):
         return [nodes.Text(text)], []
 
+    def results_role(role, rawtext, text, lineno, inliner, options=None, content=None):
+        said, path, beside = results(text)
+        link = download_reference(rawtext, "", nodes.literal("", said), reftarget=path)
+        return [link, nodes.Text(beside)], []
+
     app.add_role("figure", figure_role)
+    app.add_role("results", results_role)
     app.add_role("paper", paper_role)

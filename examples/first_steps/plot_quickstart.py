@@ -60,6 +60,22 @@ print(f"there {100 * wrong[wide].mean():.0f} % of the labels are wrong, ", end="
 print(f"elsewhere {100 * wrong[~wide].mean():.1f} %")
 
 # %%
+# Each bar is a 90 % interval: the sixty tumours decide most of the others and leave
+# some open. The picture is drawn for the width of a telephone, too.
+
+with plt.rc_context({"font.size": 14}):
+    figure, ax = plt.subplots(figsize=(6.4, 4.4), layout="constrained")
+    order = np.argsort(probability)
+    rank = np.arange(len(order))
+    ax.vlines(rank, low[order], high[order], color="C0", alpha=0.2)
+    ax.plot(rank, probability[order], color="C0", label="probability")
+    dots = rank[wrong[order]], probability[order][wrong[order]]
+    ax.plot(*dots, "o", color="C3", label="the label is wrong")
+    ax.set(xlabel="509 tumours, in order", ylabel="benign, with 90 % interval")
+    ax.legend(loc="lower right")
+figure.savefig("quickstart.png")
+
+# %%
 # Groups that learn from each other
 # ---------------------------------
 # Thirty generated schools have 3 to 60 pupils each. The average of a few pupils says
@@ -88,39 +104,24 @@ for name, estimate in {"averages of pupils": alone, "partial pooling": pooled}.i
 inside = (interval[:, 0] < truth) & (truth < interval[:, 1])
 print(f"{inside.sum()} of 30 intervals of 90 % hold the truth")
 
-# %%
-# Each bar is a 90 % interval. On the left, the sixty tumours decide most of the others
-# and leave some open. On the right, averages of small schools scatter widely, and
-# partial pooling is nearer to the truth. Where the truth lies beyond a bar, it is one
-# of the tenth that should.
+# Where the truth lies beyond a bar, it is one of the tenth that should.
 
-figure, axes = plt.subplots(1, 2, figsize=(10, 4))
-order = np.argsort(probability)
-rank = np.arange(len(order))
-axes[0].vlines(rank, low[order], high[order], color="C0", alpha=0.2)
-axes[0].plot(rank, probability[order], color="C0")
-axes[0].plot(rank[wrong[order]], probability[order][wrong[order]], "o", color="C3")
-axes[0].set(
-    title="breast cancer: the tumours that 60 others do not decide",
-    xlabel="509 tumours, in order; a dot: the label is wrong",
-    ylabel="probability of benign, 90 % interval",
-)
+figure, ax = plt.subplots(figsize=(6, 4))
 rank = np.arange(30)
-axes[1].axhline(0.0, color="0.6", linewidth=0.8)
-axes[1].vlines(rank, *interval.T, color="C0", alpha=0.4)
-axes[1].plot(rank, pooled, "o", color="C0", label="partial pooling")
-axes[1].plot(rank, alone, "x", color="0.5", label="average of pupils")
-axes[1].plot(rank, truth, "k_", markersize=9, label="truth")
-axes[1].set_xticks(rank[::4], pupils[::4])
-axes[1].set(
+ax.axhline(0.0, color="0.6", linewidth=0.8)
+ax.vlines(rank, *interval.T, color="C0", alpha=0.4)
+ax.plot(rank, pooled, "o", color="C0", label="partial pooling")
+ax.plot(rank, alone, "x", color="0.5", label="average of pupils")
+ax.plot(rank, truth, "k_", markersize=9, label="truth")
+ax.set_xticks(rank[::4], pupils[::4])
+ax.set(
     title="schools: the fewer pupils, the stronger the pull",
     xlabel="pupils of a school",
     ylabel="points above the average, 90 % interval",
 )
 # Below all points, whose lowest would look like one of the legend.
-axes[1].set_ylim(bottom=min(alone.min(), interval.min()) - 6.0)
-axes[1].legend(ncols=3, loc="lower right")
-figure.savefig("quickstart.png")
+ax.set_ylim(bottom=min(alone.min(), interval.min()) - 6.0)
+ax.legend(ncols=3, loc="lower right")
 
 # %%
 # A log density of your own

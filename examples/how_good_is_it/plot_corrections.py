@@ -104,8 +104,6 @@ ax.plot(ends, ends, "k", lw=1)
 ax.set(xlabel="standard deviation before (log odds)", ylabel="after the correction")
 
 # %%
-# The truth is not known here. On a posterior with 101 coefficients, where long runs of
-# a sampler tell it, 90 % intervals held 87 % before the correction and 90 % after it
-# (:ref:`corrections-benchmark`).
+# The truth is not known here: a long run of a sampler would tell it.
 
 plt.show()
