@@ -13,7 +13,6 @@ from skboost.posterior._importance import (
     Evidence,
     ImportanceSample,
     ImportanceWarning,
-    evaluate_log_joint,
 )
 from skboost.posterior._marginal import Marginal, check_level
 from skboost.posterior._modes import Mode
@@ -38,6 +37,7 @@ from skboost.posterior._storage import (
 from skboost.posterior._tables import arviz_groups, check_names, summary_table
 from skboost.posterior._transformed import SampledMarginal, TransformedMarginal
 
+# What users import; the rest is for other rooms.
 __all__ = [
     "CalibrationWarning",
     "ErrorEstimates",
@@ -53,23 +53,4 @@ __all__ = [
     "SampledMarginal",
     "TransformedMarginal",
     "TransformedPosterior",
-    "arviz_groups",
-    "as_generator",
-    "as_posterior",
-    "check_level",
-    "check_names",
-    "check_size",
-    "constraints_from",
-    "constraints_record",
-    "is_public",
-    "pack_mixtures",
-    "reading_archive",
-    "refusing_damage",
-    "resampled",
-    "with_orbits",
-    "orbit_arrays",
-    "summary_table",
-    "unpack_mixtures",
-    "write_archive",
-    "write_atomically",
 ]
