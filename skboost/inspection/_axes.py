@@ -48,7 +48,7 @@ def color(number):
     return cycle[number % len(cycle)]
 
 
-def panels(ax, n, n_columns, size):
+def panels(ax, n, n_columns, size, heights=None):
     """Figure and a flat array of `n` axes; new ones have a size in inches."""
     if ax is None:
         n_columns = min(n, n_columns)
@@ -57,6 +57,7 @@ def panels(ax, n, n_columns, size):
             n_rows,
             n_columns,
             figsize=(size[0] * n_columns, size[1] * n_rows),
+            height_ratios=heights,
             squeeze=False,
         )
         for spare in grid.ravel()[n:]:

@@ -20,7 +20,9 @@ class GroupEffectsDisplay:
         Narrower intervals, drawn thick.
     labels : sequence of str of length n_groups
     name : str
-        What the effect is called, below the horizontal axis.
+        What the effect is called, and its scale, below the horizontal axis:
+        `from_estimator` says log odds for classes, log rates for counts, and units of
+        the response for numbers.
     level : float, default=0.9
         Probability of `intervals`.
 
@@ -111,6 +113,7 @@ class GroupEffectsDisplay:
         name = f"effect of {factor}"
         if names[effect] != "intercept":
             name += f" on the slope of {names[effect]}"
+        name += f", {estimator._scale_of_effects}"
         display = cls(means[:, effect], wide, half, labels, name, level=level)
         return display.plot(ax=ax)
 

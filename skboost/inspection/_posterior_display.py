@@ -107,6 +107,8 @@ class PosteriorDisplay:
         ----------
         ax : Axes or array-like of Axes, default=None
             One per coordinate for ``"density"``, else one. None makes a figure.
+            Intervals then have a panel, with a scale of its own, for all coordinates
+            that lie within a factor of ten.
         kind : {"density", "interval"}, default="density"
             Marginal densities with the components dashed and the interval shaded, or
             medians with the 50 % interval thick and the `level` interval thin,
@@ -206,8 +208,6 @@ class PosteriorDisplay:
 
     def _intervals(self, ax, indices):
         """Medians with a 50 % and a wide interval, row by row."""
-        height = max(0.9 + 0.27 * len(indices), 1.8)
-        figure, axes = panels(ax, 1, 1, (5.2, height))
         median = np.asarray(self.posterior.summary()["median"])[indices]
         ends = [self.posterior.interval(p)[indices] for p in (self.level, 0.5)]
         constraints = self.posterior.constraints
@@ -217,8 +217,14 @@ class PosteriorDisplay:
             for low, high in (end.T for end in ends):
                 low[row & (low > median)] -= circle.period
                 high[row & (high < median)] += circle.period
-        intervals(axes[0], median, *ends, [self._labels[i] for i in indices])
-        axes[0].set_xlabel(f"median, 50 % and {100 * self.level:g} % interval")
+        groups = _alike(ends[0]) if ax is None else [list(range(len(median)))]
+        height = max(0.9 + 0.27 * len(indices), 1.8) / len(groups) + 0.3
+        ratios = [len(rows) + 1 for rows in groups]
+        figure, axes = panels(ax, len(groups), 1, (5.2, height), ratios)
+        for rows, axis in zip(groups, axes, strict=True):
+            names = [self._labels[indices[row]] for row in rows]
+            intervals(axis, median[rows], *(end[rows] for end in ends), names)
+        axes[-1].set_xlabel(f"median, 50 % and {100 * self.level:g} % interval")
         return figure, axes
 
 
@@ -230,3 +236,13 @@ def _first(posterior, kind):
     with np.errstate(invalid="ignore"):
         distance = np.abs(posterior.mean()) / posterior.std()
     return np.sort(np.argsort(-distance, kind="stable")[:25])
+
+
+def _alike(ends):
+    """Positions of intervals in groups that one scale can show, in their order."""
+    reach, groups = np.abs(ends).max(axis=1), []
+    for row in np.argsort(reach, kind="stable"):
+        if not groups or not reach[row] <= 10.0 * reach[groups[-1][0]]:
+            groups.append([])
+        groups[-1].append(int(row))
+    return sorted(map(sorted, groups))

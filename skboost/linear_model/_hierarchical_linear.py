@@ -186,6 +186,7 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
     (2,)
     """
 
+    _scale_of_effects = "units of the response"
     _parameter_constraints = {
         **HIERARCHICAL_CONSTRAINTS,
         "noise": [StrOptions(set(NOISES))],

@@ -111,6 +111,8 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimat
     (2, 2)
     """
 
+    _scale_of_effects = "log odds"
+
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None, sample_weight=None, trials=None, offset=None):
         """Fit the posterior.

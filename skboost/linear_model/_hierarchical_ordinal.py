@@ -110,6 +110,7 @@ class BoostedHierarchicalOrdinalRegression(BoostedHierarchicalLogisticRegression
     True
     """
 
+    _scale_of_effects = "log odds of higher classes"
     _parameter_constraints = {
         **HIERARCHICAL_CONSTRAINTS,
         "categories": [StrOptions({"auto"}), "array-like"],

@@ -126,6 +126,7 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
     (2,)
     """
 
+    _scale_of_effects = "log rate"
     _parameter_constraints = {
         **HIERARCHICAL_CONSTRAINTS,
         "likelihood": [StrOptions(set(COUNTS))],

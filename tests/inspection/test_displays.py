@@ -118,6 +118,21 @@ def test_figures_of_intervals_grow_with_their_rows():
     assert heights == sorted(set(heights)) and heights[-1] < 6.0
 
 
+def test_intervals_of_other_sizes_have_a_scale_of_their_own():
+    """A slope of a thousandth beside an intercept of a hundred is no point at zero."""
+    params = np.array([120.0, 0.002, 80.0, -0.001, *np.log([9.0, 1e-3, 4.0, 1e-3])])
+    names = ["intercept", "slope", "level", "trend"]
+    posterior = MixturePosterior(Mixture.single((DiagonalGaussian(), params)), names)
+    large, small = PosteriorDisplay.from_posterior(posterior, kind="interval").ax_
+    shown = [[y.get_text() for y in ax.get_yticklabels()] for ax in (large, small)]
+    assert shown == [["intercept", "level"], ["slope", "trend"]]
+    assert max(np.abs(small.get_xlim())) < 0.01 < 100 < max(large.get_xlim())
+    # Axes of the caller hold all of them.
+    _, ax = plt.subplots()
+    PosteriorDisplay(posterior).plot(ax=ax, kind="interval")
+    assert [y.get_text() for y in ax.get_yticklabels()] == names
+
+
 def test_own_axes_are_used():
     figure, axes = plt.subplots(1, 2)
     display = PosteriorDisplay(make_posterior(), features=[0, 1]).plot(ax=axes)

@@ -78,7 +78,7 @@ def test_displays_take_the_name_of_an_effect(model):
         GroupEffectsDisplay.from_estimator(model, effect=one) for one in ("age", 1)
     )
     assert_allclose(by_name.means, by_place.means)
-    assert by_name.name == "effect of ward on the slope of age"
+    assert by_name.name == "effect of ward on the slope of age, units of the response"
     assert by_name.labels[0] == "w0"
     with pytest.raises(ValueError, match=r"one of \['intercept', 'age'\].*'sex'"):
         GroupEffectsDisplay.from_estimator(model, effect="sex")

@@ -337,6 +337,16 @@ def test_hard_data_give_finite_results():
         assert found[0] < 0.3 and found[1] > 0.7
 
 
+def test_pictures_of_effects_say_their_scale(fitted):
+    pytest.importorskip("matplotlib")
+    model = fitted[0]
+    words = {"Linear": "units of the response", "Poisson": "log rate"}
+    said = GroupEffectsDisplay.from_estimator(model).ax_.get_xlabel()
+    kind = type(model).__name__.split("Hierarchical")[1].removesuffix("Regression")
+    scale = words.get(kind, "log odds")
+    assert said == f"effect of school, {scale}: mean, 50 % and 90 % interval"
+
+
 @of_one_kind
 def test_effects_are_drawn_in_order_with_their_intervals(fitted):
     pytest.importorskip("matplotlib")
