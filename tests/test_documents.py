@@ -165,6 +165,31 @@ def test_figures_of_papers_are_those_of_the_results():
     assert known == set(named)
 
 
+def test_pages_of_papers_begin_with_the_call_and_decide_by_files():
+    words = {"reproduced", "in part", "not reproduced", "undecided"}
+    pages = [page for page in PAPERS if page.stem != "index"]
+    assert len(pages) == 5
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        call, numbered, verdicts = map(
+            text.index,
+            (
+                ".. code-block:: python",
+                ".. list-table:: Public counterparts",
+                ".. list-table:: Every ",
+            ),
+        )
+        assert call < numbered < verdicts
+        table = text[verdicts:].split("\n   * - ")[2:]
+        # What follows the table begins at the margin.
+        table[-1] = re.split(r"\n+(?=\S)", table[-1])[0]
+        for row in table:
+            what, verdict, why = row.split("\n     - ", 2)
+            assert verdict.strip() in words, what
+            named = re.search(r":(?:results|ref|download):`", why)
+            assert named or verdict.strip() == "undecided", what
+
+
 def test_no_result_stands_on_a_page_as_a_literal():
     """A decimal, a percentage or a number of thousands is read, or a paper's."""
     figures = re.compile(r"\d*\.\d+|\d+ %|\d{1,3},\d{3}")
