@@ -8,20 +8,16 @@ effects, group by group, and then the rest. With S block-diagonal, of the factor
 
 with K block-diagonal, one block for every group of the main factor, and the Schur
 complement T dense. Entries of H^-1 are found from K^-1, P = K^-1 C and T^-1.
+Where weights of rows stay, T is linear in K^-1 by products that are known: see `Pairs`.
 """
 
 from copy import copy
-from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_solve, solve_triangular
-from scipy.linalg.lapack import dpotri
 from scipy.sparse import block_diag, bsr_array, csc_array, csr_array, issparse
 
-from skboost._parallel import row_blocks
-from skboost.hierarchy._conditional import cholesky, inverse_and_log_det
 from skboost.hierarchy._covariances import Covariances
+from skboost.hierarchy._precision import Gram, InverseEntries, Precision
 from skboost.hierarchy._rows import GroupSums, main_factor
 from skboost.targets import bounded_exp
 
@@ -31,33 +27,6 @@ MOST_OTHERS = 2_000
 # A table of the main factor's effects by the others' is dense up to this size, and
 # where more than one entry in so many is ever filled.
 _DENSE_SIZE, _DENSE_SHARE = 1 << 16, 16
-# Numbers that a block of groups holds when entries of H^-1 are read from it.
-_BLOCK = 1 << 21
-
-
-class Gram(NamedTuple):
-    """Z'WZ of all effects: blocks (n_groups, q, q) of the main factor, its products
-    with others, dense or CSR, those of others, and cells ever filled in `cross`.
-    """
-
-    blocks: np.ndarray
-    cross: object
-    others: np.ndarray
-    cells: tuple
-
-
-class InverseEntries(NamedTuple):
-    """Entries of H^-1 where `Gram` has some; those of its cells are a vector."""
-
-    blocks: np.ndarray
-    mixed: np.ndarray
-    others: np.ndarray
-
-    @property
-    def diagonal(self):
-        """Diagonal of H^-1."""
-        main = np.einsum("jkk->jk", self.blocks)
-        return np.append(main.ravel(), np.diag(self.others))
 
 
 class Scaling:
@@ -67,28 +36,42 @@ class Scaling:
         self.size = size
 
     def times(self, v):
-        """S v."""
-        return self.size * v
+        """S v, of a vector or of several, (size, n)."""
+        return (self.size * v.T).T
 
     def pulled(self, values):
-        """S' times a vector."""
-        return self.size * values
+        """S' times a vector, or several."""
+        return (self.size * values.T).T
 
     def of_main(self, roots):
         """S times matrices (n_groups, q, q) of the main factor."""
         n, q, _ = roots.shape
         return self.size[: n * q].reshape(n, q, 1) * roots
 
-    def within(self, gram):
-        """The parts of S' Z'WZ S."""
-        n, q, _ = gram.blocks.shape
-        main, others = self.size[: n * q], self.size[n * q :]
-        sized = main.reshape(n, q)
-        return gram._replace(
-            blocks=sized[:, :, None] * gram.blocks * sized[:, None],
-            cross=gram.cross * main[:, None] * others,
-            others=others[:, None] * gram.others * others,
-        )
+    def within_main(self, blocks):
+        """S' times blocks of the main factor times S."""
+        n, q, _ = blocks.shape
+        sized = self.size[: n * q].reshape(n, q)
+        return sized[:, :, None] * blocks * sized[:, None]
+
+    def within_others(self, table):
+        """S' times a table of the others times S."""
+        others = self.size[len(self.size) - len(table) :]
+        table = table * others
+        table *= others[:, None]
+        return table
+
+    # Diagonal matrices are their own transposes.
+    around_others = within_others
+
+    def across(self, cross, cells):
+        """S' times products of the main factor with others times S."""
+        n_main = cross.shape[0]
+        if not issparse(cross):
+            return cross * self.size[:n_main, None] * self.size[n_main:]
+        row, column = cells
+        values = cross.data * self.size[row] * self.size[n_main + column]
+        return csr_array((values, cross.indices, cross.indptr), shape=cross.shape)
 
     def around(self, inverse, cells, ends):
         """The parts of S H^-1 S', of which mixed ones are where `cells` are."""
@@ -120,23 +103,28 @@ class CorrelatedScaling(Scaling):
 
     def times(self, v):
         n = self.main.shape[0]
-        return super().times(np.append(self.main @ v[:n], self.others @ v[n:]))
+        return super().times(np.concatenate([self.main @ v[:n], self.others @ v[n:]]))
 
     def pulled(self, values):
         values, n = super().pulled(values), self.main.shape[0]
-        return np.append(self.main.T @ values[:n], self.others.T @ values[n:])
+        return np.concatenate([self.main.T @ values[:n], self.others.T @ values[n:]])
 
     def of_main(self, roots):
         return super().of_main(self.block @ roots)
 
-    def within(self, gram):
-        gram = super().within(gram)
-        cross = self.main.T @ gram.cross @ self.others
-        return gram._replace(
-            blocks=self.block.T @ gram.blocks @ self.block,
-            cross=cross,
-            others=self.others.T @ gram.others @ self.others,
-        )
+    def within_main(self, blocks):
+        return self.block.T @ super().within_main(blocks) @ self.block
+
+    def within_others(self, table):
+        return self.others.T @ super().within_others(table) @ self.others
+
+    def around_others(self, table):
+        # Of triangles what is above diagonals is not there.
+        table = np.tril(table) + np.tril(table, -1).T
+        return super().around_others(self.others @ table @ self.others.T)
+
+    def across(self, cross, cells):
+        return self.main.T @ super().across(cross, cells) @ self.others
 
     def around(self, inverse, cells, ends):
         # A group's effects fill the same cells, so that these are all that there are.
@@ -288,7 +276,9 @@ class CrossedEffects:
         if not place.start:
             return inverse.blocks.sum(axis=0)
         own = slice(place.start - self.n_main, place.stop - self.n_main)
-        return np.einsum("jkjr->kr", inverse.others[own, own].reshape(2 * shape))
+        square = np.einsum("jkjr->kr", inverse.others[own, own].reshape(2 * shape))
+        # What is above diagonals need not be there.
+        return np.tril(square) + np.tril(square, -1).T
 
     def gram(self, weight):
         """Sums over rows of a weight times the outer products of rows of Z."""
@@ -316,84 +306,3 @@ def _by_row(places, values, size):
     n = len(places)
     ends = np.arange(n + 1) * (values.size // n)
     return csc_array((values.ravel(), places.ravel(), ends), shape=(size, n))
-
-
-def _dense(table):
-    return table.toarray() if issparse(table) else table
-
-
-class Precision:
-    """H = I + S' Z'WZ S, factorised."""
-
-    def __init__(self, gram, scaling):
-        n, q, _ = gram.blocks.shape
-        gram = scaling.within(gram)
-        inverse, log_det = inverse_and_log_det(
-            np.moveaxis(gram.blocks + np.eye(q), 0, 2)
-        )
-        self.blocks, self.cells = np.moveaxis(inverse, 2, 0), gram.cells
-        # K^-1 as one matrix.
-        self.main_inverse = bsr_array((self.blocks, np.arange(n), np.arange(n + 1)))
-        pushed = self.main_inverse @ gram.cross
-        self.pushed = pushed.tocsr() if issparse(pushed) else pushed
-        schur = gram.others + np.eye(len(gram.others))
-        schur -= _dense(gram.cross.T @ self.pushed)
-        try:
-            self.root = np.linalg.cholesky(schur)
-            self.log_det_main = log_det.sum()
-            self.log_det = self.log_det_main + 2.0 * np.log(np.diag(self.root)).sum()
-        except np.linalg.LinAlgError:
-            # Scales beyond 1e8 times the noise leave no digits: a wall.
-            self.root, self.log_det = np.eye(len(schur)), np.inf
-
-    def solve(self, vector):
-        """H^-1 times a vector of effects."""
-        n_main = self.pushed.shape[0]
-        main, others = vector[:n_main], vector[n_main:]
-        others = self._others_solved(others - self.pushed.T @ main)
-        return np.append(self.main_inverse @ main - self.pushed @ others, others)
-
-    def _others_solved(self, table):
-        return cho_solve((self.root, True), table, check_finite=False)
-
-    def spread(self, normal):
-        """Deviations with covariance H^-1 from standard normal numbers."""
-        n, q, _ = self.blocks.shape
-        others = solve_triangular(
-            self.root, normal[n * q :], lower=True, trans=1, check_finite=False
-        )
-        main = np.einsum("jkr,jr->jk", self.main_root, normal[: n * q].reshape(n, q))
-        return np.append(main.ravel() - self.pushed @ others, others)
-
-    def covariance_of(self, places):
-        """The block of H^-1 of some effects."""
-        unit = np.zeros((self.pushed.shape[0] + len(self.root), len(places)))
-        unit[places, np.arange(len(places))] = 1.0
-        return np.stack([self.solve(column)[places] for column in unit.T])
-
-    @cached_property
-    def main_root(self):
-        """Lower triangular factors of the blocks of K^-1."""
-        return np.moveaxis(cholesky(np.moveaxis(self.blocks, 0, 2)), 2, 0)
-
-    @cached_property
-    def inverse(self):
-        """`InverseEntries` of H^-1, from block after block of groups."""
-        n, q, _ = self.blocks.shape
-        # A third of the multiplications that solving for all columns of I takes; LAPACK
-        # refuses a matrix without any.
-        lower = dpotri(self.root, lower=1)[0] if len(self.root) else self.root
-        others = np.tril(lower) + np.tril(lower, -1).T
-        blocks, cells = self.blocks.copy(), np.empty(len(self.cells[0]))
-        for some in row_blocks(n, 2 * q * len(others), _BLOCK):
-            start, stop = some.start * q, some.stop * q
-            pushed = self.pushed[start:stop]
-            spread = pushed @ others
-            held = slice(*np.searchsorted(self.cells[0], [start, stop]))
-            row, column = (part[held] for part in self.cells)
-            cells[held] = -spread[row - start, column]
-            shape = len(spread) // q, q, len(others)
-            blocks[some] += np.einsum(
-                "jkm,jrm->jkr", spread.reshape(shape), _dense(pushed).reshape(shape)
-            )
-        return InverseEntries(blocks, cells, others)

@@ -26,9 +26,10 @@ from scipy.sparse import csr_array, hstack
 from skboost._random import EFFECTS, generator, quasi_normal
 from skboost.approximation import effective_sample_size
 from skboost.hierarchy._conditional import Quadratic
-from skboost.hierarchy._crossed import CrossedEffects, Precision
+from skboost.hierarchy._crossed import CrossedEffects
 from skboost.hierarchy._marginal import LikelihoodMarginal
 from skboost.hierarchy._nested import NestedEffects, nested_order
+from skboost.hierarchy._precision import Precision
 from skboost.hierarchy._quadrature import QuadratureMarginal
 from skboost.hierarchy._rows import FixedScales, coefficients_as_factor, main_factor
 

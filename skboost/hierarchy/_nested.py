@@ -18,7 +18,8 @@ import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
 from scipy.sparse import csr_array
 
-from skboost.hierarchy._crossed import CrossedEffects, Precision
+from skboost.hierarchy._crossed import CrossedEffects
+from skboost.hierarchy._precision import Precision
 
 
 def nested_order(factors):

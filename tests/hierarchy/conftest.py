@@ -134,4 +134,4 @@ def choose_tables(monkeypatch, sparse):
         monkeypatch.setattr("skboost.hierarchy._crossed._DENSE_SIZE", 0)
         monkeypatch.setattr("skboost.hierarchy._crossed._DENSE_SHARE", 0)
         # Entries of the inverse are read from blocks of two groups.
-        monkeypatch.setattr("skboost.hierarchy._crossed._BLOCK", 100)
+        monkeypatch.setattr("skboost.hierarchy._precision._BLOCK", 100)
