@@ -108,7 +108,8 @@ def with_wide_draws(target, known, seed):
     rng = generator(seed, SEARCH, 0)
     pairs = [(widened(known.modes, width), each) for width in _WIDTHS]
     points = np.concatenate([wide.sample(n, rng) for wide, n in pairs])
-    return known.with_draws(Evaluations.at(target, points, known.scored), pairs)
+    found = Evaluations.at(target, points, known.scored and target.scores_draws)
+    return known.with_draws(found, pairs)
 
 
 def with_other_modes(target, known, seed):
@@ -169,5 +170,6 @@ def judged(target, mixture, known, t, seed):
     """Draws that nothing was fitted to, and what is known with them."""
     n = int(np.clip(_n_left(target), FEWEST, n_judging(target)))
     rng = generator(seed, FRESH, t)
-    fresh, *more = judged_draws(target, mixture, n, known.scored, rng)
+    scored = known.scored and target.scores_draws
+    fresh, *more = judged_draws(target, mixture, n, scored, rng)
     return fresh, known.with_draws(*more)

@@ -28,7 +28,7 @@ from skboost.targets import bounded_exp
 # Effects outside the main factor up to which every draw of effects has a factorisation
 # of its own; conjugate gradients for the others end at this share of a squared length,
 # or after so many steps; numbers in a block of draws.
-_FEW, _LEAST, _MOST_STEPS, _BLOCK = 200, 1e-10, 60, 1 << 21
+_FEW, _LEAST, _MOST_STEPS, _BLOCK = 200, 1e-10, 60, 1 << 20
 
 
 class CrossedNormalMarginal:
@@ -49,9 +49,9 @@ class CrossedNormalMarginal:
         self.gram = crossed.gram(rows.weight)
         self.pairs = self.gram.pairs
         self.pulled = crossed.pulled(self.design.weighted(rows))
-        # Z' sqrt(W), where draws need it.
-        self.half = None
-        if crossed.n_others > _FEW:
+        self.quick, self.half = crossed.n_others <= _FEW, None
+        if not self.quick:
+            # Z' sqrt(W).
             self.half = (crossed.Z.T * np.sqrt(rows.weight)).tocsr()
         self.crossed = crossed.without_rows()
         self.shift = np.zeros(len(crossed.scale_of))
@@ -99,7 +99,7 @@ class CrossedNormalMarginal:
         """Draws of the group effects given everything else; see `NormalMarginal`."""
         normal = self.crossed.joined(normals)
         out = np.empty((2, *normal.shape))
-        if self.half is None:
+        if self.quick:
             given = self._given(beta, levels, noise_level)
             pairs = (
                 (at, v, h.spread(z))
@@ -123,22 +123,15 @@ class CrossedNormalMarginal:
         Processing Systems 23.)
         """
         rng, (size, n_rows) = generator(0, EFFECTS), self.half.shape
-        middle = (
-            part.mean(axis=0, keepdims=True) for part in (beta, levels, noise_level)
-        )
-        ((_, _, known),) = self._given(*middle)
-        points = list(self._points(beta, levels, noise_level))
-        for some in row_blocks(len(points), size + n_rows, _BLOCK):
-            block = points[some]
+        drawn = beta, levels, noise_level
+        ((_, _, known),) = self._given(*(part.mean(axis=0)[None] for part in drawn))
+        for some in row_blocks(len(normal), size + n_rows, _BLOCK):
+            block = list(self._points(*(part[some] for part in drawn)))
+            scalings = [at.scaling for at in block]
             pulled = self.half @ rng.standard_normal((n_rows, len(block)))
-            right = [at.b for at in block]
-            right += [
-                at.scaling.pulled(one) for at, one in zip(block, pulled.T, strict=True)
-            ]
-            right = np.stack(right, axis=1)
-            right[:, len(block) :] += normal[some].T
-            scalings = 2 * [at.scaling for at in block]
-            found = self._solved(known, scalings, right).T
+            each = zip(scalings, pulled.T, normal[some], strict=True)
+            right = [at.b for at in block] + [s.pulled(e) + z for s, e, z in each]
+            found = self._solved(known, 2 * scalings, np.stack(right, axis=1)).T
             yield from zip(block, *np.split(found, 2), strict=True)
 
     def _solved(self, known, scalings, right):

@@ -26,8 +26,9 @@ _DRAWS_PER_TERM = 4
 
 def with_coefficients(mixture, target):
     """The mixture over coefficients and scales of one over the scales of a target."""
-    # A mode is searched at every draw where integrals are no closed form.
-    given = target if target.marginal.exact else SmoothCoefficients.of(mixture, target)
+    # At every draw a mode is searched, or a large matrix factorised, of all others.
+    quick = target.marginal.exact and target.marginal.quick
+    given = target if quick else SmoothCoefficients.of(mixture, target)
     # Where components have orbits it is those that are Gaussian beside coefficients.
     n_nodes = max(_N_NODES // mixture.n_components, _FEWEST_NODES)
     parts = [

@@ -34,7 +34,7 @@ from skboost.targets import bounded_exp
 class NormalMarginal:
     """Log likelihood of a linear model with normal noise and one factor at most."""
 
-    n_further, exact = 1, True
+    n_further, exact, quick = 1, True, True
     integrates_coefficients = weighs_scales = False
     # Index of the factor whose groups are independent given all coefficients.
     main = 0

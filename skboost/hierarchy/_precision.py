@@ -58,36 +58,28 @@ class Pairs:
     def __init__(self, gram, widths):
         self.shape, m = gram.blocks.shape, len(gram.others)
         n, q, _ = self.shape
-        column, values = gram.cells[1], gram.cross.data
-        # Of every cell of a first effect the group, the place there, and where cells
-        # of the group start; then of every pair, the later cell first.
-        group, before = np.repeat(np.arange(n), widths), np.cumsum(widths) - widths
-        place = np.arange(len(group)) - before[group]
-        later = np.repeat(np.arange(len(group)), place + 1)
-        earlier = (
-            np.arange(len(later))
-            - (np.cumsum(place) - place + np.arange(len(place)))[later]
-        )
-        group = group[later]
-        start, width = q * before[group], widths[group]
-        later = start + place[later]
-        earlier = start + earlier
-        filled, code = np.unique(
-            column[later] * m + column[earlier], return_inverse=True
-        )
+        # Of millions of pairs wide integers would hold most of the memory.
+        column, widths = (part.astype(np.int32) for part in (gram.cells[1], widths))
+        # Of every cell of a first effect the group, and the place there; then of every
+        # pair, the later cell first, the group and both places.
+        group = np.repeat(np.arange(n, dtype=np.int32), widths)
+        before = np.cumsum(widths, dtype=np.int32) - widths
+        place = np.arange(len(group), dtype=np.int32) - before[group]
+        group, later = np.repeat(group, place + 1), np.repeat(place, place + 1)
+        earlier = np.concatenate([np.arange(k + 1, dtype=np.int32) for k in place])
+        start = (q * before)[group]
+        code = column[start + later] * np.int32(m) + column[start + earlier]
+        filled, code = np.unique(code, return_inverse=True)
         self.row, self.column = np.divmod(filled, m)
         self.n_others, self.times = m, np.where(self.row == self.column, 1.0, 2.0)
-        entries = [
-            (
-                values[later + k * width] * values[earlier + r * width],
-                group * q**2 + k * q + r,
-            )
-            for k in range(q)
-            for r in range(q)
-        ]
-        value, place = map(np.concatenate, zip(*entries, strict=True))
-        shape = len(filled), n * q**2
-        self.matrix = csr_array((value, (np.tile(code, q**2), place)), shape=shape)
+        size, values = len(filled), gram.cross.data
+        parts = []
+        for k, r in np.ndindex(q, q):
+            value = values[start + k * widths[group] + later]
+            value *= values[start + r * widths[group] + earlier]
+            where = code.astype(np.int32), group * np.int32(q * q) + np.int32(k * q + r)
+            parts.append(csr_array((value, where), shape=(size, n * q * q)))
+        self.matrix = sum(parts[1:], parts[0])
 
     def sums(self, blocks):
         """The table of M_j (n_groups, q, q)."""

@@ -44,6 +44,9 @@ _MOST_LEVELS = 3
 # many, at most so many, and of that many rows; the steps of differences of its
 # gradients, in units.
 _PAIRS, _PAIRED_ROWS, _STEP = (16, 64), 400_000, 0.2
+# Coordinates of which draws, by their values alone, leave nothing of a quadratic open:
+# ten for each of its terms.
+_MOST_BY_VALUES = 4
 # Logarithms of scales and noise beyond which a search steps back: of their ratios
 # products are taken, of which floating point holds none further out.
 _FARTHEST_LEVEL = 100.0
@@ -76,6 +79,7 @@ class HierarchicalTarget(Target):
         many = self.n_columns and self.dim > MAX_FULL_DIM
         self.centring = centring if many else Target.centring
         self.on_lattice = 0 < self.dim <= marginal.lattice_dim
+        self.scores_draws = self.dim > _MOST_BY_VALUES
 
     def __getstate__(self):
         # What a fit may spend ends with it.

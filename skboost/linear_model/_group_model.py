@@ -323,6 +323,8 @@ def _draws(target, mixture, factors, n_draws, rng):
         share = weight / weight.sum()
     # (2, q, n_pairs, n_groups) to (n_groups, q, n_draws).
     flat = [np.concatenate(one, axis=1).transpose(2, 0, 1) for one in effects]
+    # Of many groups each holds tens of megabytes.
+    del effects, normals
     flat = _taken([np.tile(theta.T, 2), *flat], share, rng)
     weighted = float(khat), float(efficiency), error
     return flat[0].T, flat[1:], *weighted

@@ -144,6 +144,8 @@ class Target:
     # Whether results are exponentials of coordinates: under a Student-t distribution of
     # these they have no mean.
     light_tails = False
+    # Whether draws that judge a surrogate are worth gradients, beside values.
+    scores_draws = True
     # Whether there is ``expected_curvature(mean, factor)``, as regressions have it.
     knows_curvature = False
     # `CommonScale` of coefficients whose scale is learned; there is

@@ -1,5 +1,7 @@
 """Group effects integrated out, against brute force."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -84,12 +86,16 @@ def test_normal_marginals_are_the_density_of_all_responses(
         (NormalMarginal, "slopes", 4000, False),
         (CrossedNormalMarginal, "crossed", 400, False),
         (CrossedNormalMarginal, "crossed", 400, True),
+        # Those of many other effects come from conjugate gradients.
+        (CrossedNormalMarginal, "crossed", 400, None),
     ],
 )
 def test_effects_of_normal_models_are_drawn_from_their_gaussian(
     kind, name, n, sparse, monkeypatch
 ):
     choose_tables(monkeypatch, sparse)
+    if sparse is None:
+        monkeypatch.setattr("skboost.hierarchy._crossed_normal._FEW", 0)
     rows = of(name, normal, offset=False)
     theta = np.repeat(points(rows, 1)[:1], n, axis=0)
     draws = kind(rows).effects(standard_normals(rows, n), *split(theta, rows, True))
@@ -104,6 +110,50 @@ def test_effects_of_normal_models_are_drawn_from_their_gaussian(
     size = np.sqrt(np.outer(np.diag(covariance), np.diag(covariance)))
     atol = 4.0 * np.sqrt(2.0 / n)
     np.testing.assert_allclose(np.cov(flat.T) / size, covariance / size, atol=atol)
+
+
+@pytest.mark.parametrize("n_steps", [60, 0])
+@pytest.mark.parametrize("correlated", [False, True])
+def test_many_effects_are_drawn_around_the_means_of_few(
+    correlated, n_steps, monkeypatch
+):
+    """Conjugate gradients reach the means at scales far from those they begin with."""
+    rows = with_slopes(correlated)
+    theta = points(rows, 1 + 2 * correlated, 12)
+    theta[:, -1] = np.linspace(-3.0, 1.0, 12)
+    split = theta[:, :2], theta[:, 2:-1], theta[:, -1]
+    normals = standard_normals(rows, 12)
+    few = CrossedNormalMarginal(rows).effects(normals, *split)
+    monkeypatch.setattr("skboost.hierarchy._crossed_normal._FEW", 0)
+    monkeypatch.setattr("skboost.hierarchy._crossed_normal._MOST_STEPS", n_steps)
+    many = CrossedNormalMarginal(rows).effects(normals, *split)
+    for one, other in zip(many, few, strict=True):
+        np.testing.assert_allclose(one.mean(axis=0), other.mean(axis=0), atol=2e-4)
+
+
+@pytest.mark.parametrize("correlated", [False, True])
+def test_products_of_cells_say_what_their_table_does(correlated, monkeypatch):
+    choose_tables(monkeypatch, True)
+    rows, scale = with_slopes(correlated), np.array([0.7, 2.0])
+    theta = points(rows, 1 + 2 * correlated)
+    given = np.empty((len(theta), 0)), theta[:, 2:-1], theta[:, -1]
+    known = CrossedNormalMarginal(rows, scale)
+    assert known.pairs is not None
+    monkeypatch.setattr("skboost.hierarchy._precision._MOST_PAIRS", 0)
+    plain = CrossedNormalMarginal(rows, scale)
+    assert plain.pairs is None
+    for name in ("value_and_score", "coefficients"):
+        arguments = given[name == "coefficients" :]
+        found, expected = (getattr(m, name)(*arguments) for m in (known, plain))
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
+
+
+def with_slopes(correlated):
+    """Rows in eight groups and in four others, with a slope of either."""
+    rows = grouped(((8, 2), (4, 2)), normal, offset=False)
+    factors = tuple(replace(f, correlated=correlated) for f in rows.factors)
+    return replace(rows, factors=factors)
 
 
 @pytest.mark.filterwarnings("error")
