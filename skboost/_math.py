@@ -93,6 +93,12 @@ def bounded_exp(x):
     return np.exp(np.clip(x, -300.0, 300.0))
 
 
+def sigmoid(t):
+    """1 / (1 + exp(-t))."""
+    with np.errstate(over="ignore"):
+        return 1.0 / (1.0 + np.exp(-t))
+
+
 def weighted_quantiles(values, row_weights, levels):
     """Weighted quantiles along the first axis, put last."""
     order = np.argsort(values, axis=0, kind="stable")

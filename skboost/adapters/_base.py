@@ -137,7 +137,8 @@ class ExternalDensity:
             By the version of ArviZ; its group ``posterior`` has chains and draws.
         """
         n = -(-n // n_chains) * n_chains
-        return arviz_groups(self._variables(posterior, n, random_state), n_chains)
+        draws = self._variables(posterior, n, random_state)
+        return arviz_groups({"posterior": draws}, n_chains)
 
 
 class Density:

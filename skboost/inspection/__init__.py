@@ -1,5 +1,13 @@
-"""Figures of posteriors and of how they were found; methods behind a pipeline."""
+"""Answers about rows, figures of posteriors, methods behind a pipeline."""
 
+from skboost.inspection._answers import (
+    LeaveOneOut,
+    leave_one_out,
+    quantile_residuals,
+    sample_predictive,
+    to_arviz,
+)
+from skboost.inspection._comparisons import Ranking, compare, rank
 from skboost.inspection._convergence import ConvergenceDisplay
 from skboost.inspection._evidence_display import EvidenceDisplay
 from skboost.inspection._group_effects import GroupEffectsDisplay
@@ -11,7 +19,15 @@ __all__ = [
     "ConvergenceDisplay",
     "EvidenceDisplay",
     "GroupEffectsDisplay",
+    "LeaveOneOut",
     "MixtureDisplay",
     "PosteriorDisplay",
+    "Ranking",
+    "compare",
+    "leave_one_out",
     "pipeline_method",
+    "quantile_residuals",
+    "rank",
+    "sample_predictive",
+    "to_arviz",
 ]

@@ -5,11 +5,18 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from skboost.linear_model._class_predictive import entropy_of
+from skboost.linear_model._drawn import (
+    DrawnClasses,
+    drawn_classes,
+    linear_predictors,
+)
 from skboost.linear_model._methods import (
     checked_rows,
     coefficient_ends,
+    drawn_coordinates,
     drawn_parameters,
     export,
+    one_for_each_row,
     set_feature_names,
     tails_of,
     to_onnx,
@@ -18,8 +25,8 @@ from skboost.linear_model._predictive import offset_rows
 from skboost.linear_model._ratios import contrast_table, ratio_table
 from skboost.linear_model._row_keywords import (
     NewRows,
+    checked_trials,
     counted_classes,
-    of_columns,
     warn_of_missing_offset,
 )
 from skboost.linear_model._sources import codes_of
@@ -215,7 +222,6 @@ class BayesianClassifier(NewRows, ClassifierMixin):
             Nats.
         """
         if trials is not None:
-            (trials,) = of_columns(X, trials=trials)
             counts = counted_classes(X, y, trials, self.classes_)
             X, predictive = self._asked(X, offset)
             return predictive.log_counted(X, *counts)
@@ -255,6 +261,41 @@ class BayesianClassifier(NewRows, ClassifierMixin):
             Lower and upper ends.
         """
         return coefficient_ends(self, level)
+
+    # --- responses under draws; see `skboost.linear_model._drawn`
+
+    _drawn = drawn_coordinates
+
+    def _responses(self, drawn, X, offset=None, trials=None):
+        """Of new rows; averages are those of `predict_proba` where they are others."""
+        trials = None if trials is None else checked_trials(X, trials)
+        X, predictive = self._asked(X, offset)
+        theta, model = self._linear_part(drawn), predictive.model
+        if offset is not None:
+            theta = np.column_stack([theta, np.ones(len(theta))])
+        others = self._one_against_rest or model.sharpening != 1.0
+        averaged = model.proba(X) if others else None
+        parts = linear_predictors(X, self._model_.layout.intercept, theta)
+        for rows, eta in parts:
+            own = None if averaged is None else averaged[rows]
+            responses = DrawnClasses(self._given(drawn, eta), own)
+            yield rows, responses if trials is None else responses.tried(trials[rows])
+
+    def _linear_part(self, theta):
+        """Coefficients with intercepts, a row for each draw and linear predictor."""
+        return theta.reshape(len(theta) * self._model_.layout.n_outputs, -1)
+
+    def _given(self, theta, eta):
+        """Probabilities of classes given every draw, (n, n_draws, n_classes)."""
+        return drawn_classes(eta, len(self.classes_), self._one_against_rest)
+
+    def _coded(self, X, y, trials=None):
+        if trials is not None:
+            return counted_classes(X, y, trials, self.classes_)[1]
+        return codes_of(one_for_each_row(self, X, y), self.classes_)
+
+    def _named(self, drawn):
+        return dict(zip(self._model_.layout.names, drawn.T, strict=True)), {}
 
     def odds_ratios(self, level=0.9, reference=None, increment=1.0):
         """Factors by which the odds grow with each feature, with credible intervals.

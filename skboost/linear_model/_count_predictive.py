@@ -264,7 +264,7 @@ def _distribution(k, means, stds, levels, weights):
     for a in range(0, len(k), size):
         rows = slice(a, a + size)
         eta = means[rows, :, None] + stds[rows, :, None] * nodes
-        out[rows] = (_below(k[rows, None, None], eta, levels) @ shares) @ weights
+        out[rows] = (below_count(k[rows, None, None], eta, levels) @ shares) @ weights
     return out
 
 
@@ -308,7 +308,7 @@ def _by_summing(p, means, stds, levels, weights):
     return out
 
 
-def _below(k, eta, levels):
+def below_count(k, eta, levels):
     """``P(count <= k)`` at predictors (n, n_parts, n_nodes)."""
     if levels is None:
         return gammaincc(k + 1.0, bounded_exp(eta))

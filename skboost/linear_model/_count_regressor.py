@@ -6,11 +6,14 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skboost._sklearn import check_sample_weight
+from skboost.linear_model._drawn import DrawnCounts, linear_predictors
 from skboost.linear_model._methods import (
     check_quantiles,
+    checked_numbers,
     checked_pairs,
     checked_rows,
     coef_interval,
+    drawn_coordinates,
     drawn_parameters,
     export,
     predict_latent,
@@ -240,10 +243,39 @@ class BayesianCountRegressor(NewRows, RegressorMixin):
         layout = self._model_.layout
         return ratio_table(self.posterior_, layout, "rate_ratio", level, increment)
 
+    # --- responses under draws; see `skboost.linear_model._drawn`
+
+    def _drawn(self, n, rng, reported=False):
+        """Draws of coefficients with the intercept, and of the dispersion or None."""
+        theta = drawn_coordinates(self, n, rng, reported)
+        if not self._model_.dispersed:
+            return theta, None
+        return theta[:, :-1], np.exp(theta[:, -1])
+
+    def _responses(self, drawn, X, offset=None, exposure=None):
+        X, offset = self._with_offset(X, offset, exposure)
+        theta, dispersion = drawn
+        parts = linear_predictors(X, self._model_.layout.intercept, theta, offset)
+        return ((rows, DrawnCounts(eta, dispersion)) for rows, eta in parts)
+
+    def _coded(self, X, y):
+        return checked_counts(self, X, y)
+
+    def _named(self, drawn):
+        theta, dispersion = drawn
+        more = {} if dispersion is None else {"dispersion": dispersion}
+        return dict(zip(self._model_.layout.names, theta.T, strict=False)) | more, {}
+
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = tags.target_tags.positive_only = True
         return tags
+
+
+def checked_counts(estimator, X, y):
+    """Counts, (n_samples,); a ValueError where they are none."""
+    y = checked_numbers(estimator, X, y)
+    return Poisson().checked(y, len(y))
 
 
 def check_dispersed(dispersed, name):

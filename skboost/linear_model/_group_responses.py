@@ -11,10 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skboost._math import sigmoid
 from skboost.linear_model._count_predictive import (
     log_mixed_probability,
     smallest_counts,
 )
+from skboost.linear_model._drawn import DrawnClasses, DrawnCounts, DrawnNumbers
 from skboost.linear_model._predictive import mixture_log_density, mixture_quantiles
 from skboost.linear_model._summary import level_and_spread, log_rate, summary_of
 from skboost.serving import (
@@ -22,7 +24,6 @@ from skboost.serving import (
     GroupedCounts,
     GroupedOrdinal,
     GroupedRegressor,
-    sigmoid,
 )
 from skboost.targets import (
     NOISES,
@@ -106,6 +107,10 @@ class NumberResponse(Response):
         """That of the noise, by draw."""
         return (self.noise.std * model.noise) ** 2
 
+    def drawn(self, model, eta):
+        """Responses under draws; see `skboost.linear_model._drawn`."""
+        return DrawnNumbers(eta, self.noise, model.noise)
+
     def quantiles(self, model, eta, p):
         """Of every response, (n, n_levels)."""
         return mixture_quantiles(self.noise, *self._mixture(model, eta), p)
@@ -138,6 +143,10 @@ class ClassResponse(Response):
     def residual_variance(self, model):
         """That of the standard logistic distribution."""
         return np.pi**2 / 3.0
+
+    def drawn(self, model, eta):
+        """Responses under draws; see `skboost.linear_model._drawn`."""
+        return DrawnClasses(model.drawn(eta))
 
     def quantiles(self, model, eta, p):
         """Of the probability of the second class, (n, n_levels)."""
@@ -202,6 +211,10 @@ class PoissonResponse(Response):
         return np.logaddexp(
             0.0 if model.noise is None else np.log1p(model.noise), -log_rate
         )
+
+    def drawn(self, model, eta):
+        """Responses under draws; see `skboost.linear_model._drawn`."""
+        return DrawnCounts(eta, model.noise)
 
     def quantiles(self, model, eta, p):
         """Smallest counts whose distribution functions reach p, (n, n_levels)."""

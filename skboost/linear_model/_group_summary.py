@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skboost.linear_model._groups import levels_of
-from skboost.posterior import arviz_groups, check_size, summary_table
+from skboost.posterior import plain_table, summary_table
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,28 +130,25 @@ def table_of_effects(estimator, level):
         parts = draws.mean(axis=2), draws.std(axis=2), ends[..., 0], ends[..., 1]
         for name, part in zip(_NUMBERS, parts, strict=True):
             table[name] += part.ravel().tolist()
-    try:
-        import pandas as pd
-    except ImportError:
-        columns = [np.array(column) for column in table.values()]
-        return np.rec.fromarrays(columns, names=list(table))
-    return pd.DataFrame(table)
+    return plain_table(table)
 
 
 _NUMBERS = "mean", "std", "lower", "upper"
 
 
-def arviz_of_groups(estimator, n, random_state, n_chains):
-    """ArviZ data object with coefficients, scales and effects of groups."""
-    per_chain = -(-check_size("n", n) // check_size("n_chains", n_chains))
-    drawn = estimator.sample_posterior(per_chain * n_chains, random_state)
+def drawn_by_name(estimator, picked):
+    """Coefficients, scales and effects, and what ArviZ calls their ``dims`` and
+    ``coords``.
+    """
+    model = estimator._model_
+    columns, draws = model.columns, estimator._predictive()
+    drawn = draws.taken(picked, model.layout, columns.fixed)
     coef, intercept, scales, effects = drawn
-    columns = estimator._model_.columns
     draws = {"coef": coef, "intercept": intercept} | scales
     dims, coords = {"coef": ["feature"]}, {"feature": list(columns.features)}
-    for factor in estimator._model_.factors:
+    for factor in model.factors:
         name, own = factor.name, [factor.name, f"{factor.name}: effect"]
         draws[f"effects({name})"], dims[f"effects({name})"] = effects[name], own
         values = names_of(factor), columns.effects_of(name)
         coords |= dict(zip(own, values, strict=True))
-    return arviz_groups(draws, n_chains, dims=dims, coords=coords)
+    return draws, {"dims": dims, "coords": coords}

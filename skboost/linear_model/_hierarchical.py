@@ -22,7 +22,7 @@ from skboost.fitting import make_settings, warn_where_called
 from skboost.linear_model._formula_estimator import FormulaEstimator
 from skboost.linear_model._group_model import N_DRAWS, group_model
 from skboost.linear_model._group_summary import (
-    arviz_of_groups,
+    drawn_by_name,
     summary_of_groups,
     table_of_effects,
 )
@@ -42,11 +42,12 @@ from skboost.linear_model._methods import (
 from skboost.linear_model._model import SCALED_CONSTRAINTS
 from skboost.linear_model._row_keywords import (
     checked_offset,
+    checked_trials,
     warn_of_missing_offset,
 )
 from skboost.objectives import JointGain
 from skboost.orbits import AUTO_ORDER
-from skboost.posterior import as_generator, check_size
+from skboost.posterior import arviz_groups, as_generator, check_size
 from skboost.proposals import DensityProposer
 from skboost.targets import LKJPrior, ScalePrior
 
@@ -188,6 +189,35 @@ class HierarchicalEstimator(FormulaEstimator):
         check_is_fitted(self)
         return self._draws
 
+    # --- responses under draws; see `skboost.linear_model._drawn`
+
+    def _drawn(self, n, rng, reported=False):
+        """Places of draws among those that are kept, of which there is one kind."""
+        check_size("n", n)
+        kept = len(self._predictive().scales)
+        return rng.choice(kept, n, replace=n > kept)
+
+    def _responses(
+        self,
+        drawn,
+        X,
+        population=False,
+        offset=None,
+        exposure=None,
+        groups="all",
+        trials=None,
+    ):
+        trials = None if trials is None else checked_trials(X, trials)
+        rows = self._offset_rows(X, population, offset, exposure, groups)
+        model, response = self._predictive().model, self._model_.response
+        noise = None if model.noise is None else model.noise[drawn]
+        shared = replace(model, coef=model.coef[drawn], noise=noise)
+        for some, eta in model.predictors(*rows):
+            responses = response.drawn(shared, eta[:, drawn])
+            yield some, responses if trials is None else responses.tried(trials[some])
+
+    _named = drawn_by_name
+
     def group_effects_interval(self, level=0.9):
         """Central credible intervals of the group effects.
 
@@ -268,8 +298,10 @@ class HierarchicalEstimator(FormulaEstimator):
         ImportError
             If ArviZ is not installed.
         """
-        self._predictive()
-        return arviz_of_groups(self, n, random_state, n_chains)
+        per_chain = -(-check_size("n", n) // check_size("n_chains", n_chains))
+        drawn = self._drawn(per_chain * n_chains, as_generator(random_state))
+        draws, names = self._named(drawn)
+        return arviz_groups({"posterior": draws}, n_chains, **names)
 
     def coef_interval(self, level=0.9):
         """Central credible intervals of the coefficients.
@@ -306,12 +338,8 @@ class HierarchicalEstimator(FormulaEstimator):
         group_effects : dict
             By factor an ndarray of shape (n, n_groups, n_effects).
         """
-        check_size("n", n)
-        draws = self._predictive()
-        kept = len(draws.scales)
-        picked = as_generator(random_state).choice(kept, n, replace=n > kept)
-        model = self._model_
-        return draws.taken(picked, model.layout, model.columns.fixed)
+        picked, model = self._drawn(n, as_generator(random_state)), self._model_
+        return self._draws.taken(picked, model.layout, model.columns.fixed)
 
 
 def _engine(target, params, starts, seed, n_jobs):

@@ -364,3 +364,6 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
         return self._predictive().log_density(rows, y)
 
     score = score_with_offset
+
+    def _coded(self, X, y):
+        return checked_numbers(self, X, y)

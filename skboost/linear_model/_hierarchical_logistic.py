@@ -16,7 +16,6 @@ from skboost.linear_model._row_keywords import (
     binomial_rows,
     checked_offset,
     counted_classes,
-    of_columns,
     score_of_trials,
 )
 from skboost.linear_model._sources import check_labels
@@ -299,7 +298,6 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimat
         """
         check_is_fitted(self)
         if trials is not None:
-            (trials,) = of_columns(X, trials=trials)
             failures, successes = counted_classes(X, y, trials, self.classes_)
             rows = self._offset_rows(X, population, offset, groups=groups)
             parts = self._predictive().model.predictors(*rows)
@@ -309,6 +307,11 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimat
         codes = ranks_of(y, self.classes_)
         proba = self.predict_proba(X, population, offset, groups)
         return np.log(proba[np.arange(len(y)), codes])
+
+    def _coded(self, X, y, trials=None):
+        if trials is not None:
+            return counted_classes(X, y, trials, self.classes_)[1]
+        return ranks_of(checked_labels(self, X, y), self.classes_)
 
     def odds_ratios(self, level=0.9, increment=1.0):
         """Factors by which the odds grow with each feature, with credible intervals.

@@ -9,6 +9,7 @@ from skboost._sklearn import StrOptions, check_sample_weight, fit_context
 from skboost.linear_model._count_predictive import warn_where_larger
 from skboost.linear_model._count_regressor import (
     check_dispersed,
+    checked_counts,
     explained_deviance,
 )
 from skboost.linear_model._group_responses import COUNTS
@@ -17,13 +18,12 @@ from skboost.linear_model._hierarchical import (
     HIERARCHICAL_CONSTRAINTS,
     HierarchicalEstimator,
 )
-from skboost.linear_model._methods import check_quantiles, checked_numbers, tails_of
+from skboost.linear_model._methods import check_quantiles, tails_of
 from skboost.linear_model._model import DISPERSION_PRIOR
 from skboost.linear_model._ratios import ratio_table
 from skboost.linear_model._row_keywords import (
     checked_offset,
 )
-from skboost.targets import Poisson
 
 
 class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator):
@@ -412,13 +412,10 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
         check_dispersed(self._model_.response.noise_name, "dispersion_interval")
         return self.posterior_.interval(level)[-1]
 
+    def _coded(self, X, y):
+        return checked_counts(self, X, y)
+
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = True
         return tags
-
-
-def checked_counts(estimator, X, y):
-    """Counts, (n_samples,); a ValueError where they are none."""
-    y = checked_numbers(estimator, X, y)
-    return Poisson().checked(y, len(y))

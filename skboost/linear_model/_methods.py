@@ -258,6 +258,16 @@ def drawn_parameters(estimator, n, random_state):
     return estimator._model_.layout.split(draws)
 
 
+def drawn_coordinates(estimator, n, rng, reported=False):
+    """Draws (n, dim) of what predicts, in which orbits have no part, or of what is
+    reported.
+    """
+    fit = vars(estimator).get("_fit")
+    if reported or fit is None:
+        return estimator.posterior_._mixture.sample(n, rng)
+    return fit.mixture.base.sample(n, rng)
+
+
 def median_of_last(posterior):
     """Median of a parameter whose logarithm is the last coordinate."""
     return float(np.exp(posterior.marginal(posterior.dim - 1).quantile(0.5)))

@@ -271,6 +271,10 @@ class OnlineBayesianLinearRegression(BayesianRegressor, OnlineEstimator):
         )  # fmt: skip
         return OnlinePredictive(model, stream)
 
+    def _drawn(self, n, rng, reported=False):
+        theta, noise_scale = self._streams[0].draw(check_size("n", n), rng)
+        return self._model_.back(theta), noise_scale
+
     def sample_posterior(self, n=1, random_state=None):
         """Draws of coefficients, intercept and noise scale.
 
@@ -287,10 +291,8 @@ class OnlineBayesianLinearRegression(BayesianRegressor, OnlineEstimator):
             Drawn together with the coefficients, or what `noise_scale` was set to.
         """
         check_is_fitted(self)
-        (stream,) = self._streams
-        rng = generator(root_seed(random_state))
-        theta, noise_scale = stream.draw(check_size("n", n), rng)
-        coef, intercept, _ = self._model_.layout.split(self._model_.back(theta))
+        theta, noise_scale = self._drawn(n, generator(root_seed(random_state)))
+        coef, intercept, _ = self._model_.layout.split(theta)
         return coef[:, 0], intercept[:, 0], noise_scale
 
     @property

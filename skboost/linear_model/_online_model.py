@@ -11,7 +11,7 @@ from skboost.linear_model._layout import Layout
 from skboost.linear_model._predictive import with_ones
 from skboost.online import ONLINE_METHODS, DiagonalStream, FullStream, Rule, dense
 from skboost.serving import GaussianPart, shares
-from skboost.targets import Centre
+from skboost.targets import Centre, NormalNoise
 
 SINGULAR = (
     "The precision of the coefficients is singular in floating point: columns of X lie "
@@ -93,8 +93,9 @@ class OnlineModel:
     centring: Centre = Centre()
     level: float = 0.0
 
-    # No rows of a stream have offsets.
+    # No rows of a stream have offsets; noise of numbers is normal.
     exposed = False
+    noise = NormalNoise()
 
     def about(self, batch, scale):
         """The same model, where columns far from zero and responses are measured from

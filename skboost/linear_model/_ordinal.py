@@ -14,6 +14,7 @@ from skboost.linear_model._layout import Layout, feature_names
 from skboost.linear_model._methods import (
     POSITIVE,
     drawn_parameters,
+    one_for_each_row,
 )
 from skboost.linear_model._model import (
     SCALED_CONSTRAINTS,
@@ -25,6 +26,7 @@ from skboost.linear_model._sources import (
     check_labels,
     codes_of,
 )
+from skboost.serving import between_thresholds
 from skboost.targets import CumulativeLogits
 
 
@@ -239,6 +241,16 @@ class BoostedBayesianOrdinalRegression(BayesianClassifier, FlatRegression):
         logs = self.predict_log_proba(X)
         codes = ranks_of(y, self.classes_)
         return np.take_along_axis(logs, codes[:, None], axis=1)[:, 0]
+
+    def _linear_part(self, theta):
+        return theta[:, : len(self._model_.layout.features) + 1]
+
+    def _given(self, theta, eta):
+        gaps = theta[:, len(self._model_.layout.features) + 1 :]
+        return between_thresholds(thresholds_of(0.0, gaps), eta)
+
+    def _coded(self, X, y):
+        return ranks_of(one_for_each_row(self, X, y), self.classes_)
 
     staged_predict_proba = staged_predict_proba
 

@@ -3,11 +3,14 @@
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from skboost.linear_model._drawn import DrawnNumbers, linear_predictors
 from skboost.linear_model._methods import (
     check_quantiles,
+    checked_numbers,
     checked_pairs,
     checked_rows,
     coef_interval,
+    drawn_coordinates,
     drawn_parameters,
     export,
     predict_latent,
@@ -149,6 +152,28 @@ class BayesianRegressor(NewRows, RegressorMixin):
         """
         coef, intercept, further = drawn_parameters(self, n, random_state)
         return coef[:, 0], intercept[:, 0], self._model_.noise_scales(further)
+
+    # --- responses under draws; see `skboost.linear_model._drawn`
+
+    def _drawn(self, n, rng, reported=False):
+        """Draws of coefficients with the intercept, and of the noise scale."""
+        theta = drawn_coordinates(self, n, rng, reported)
+        n_linear = theta.shape[1] - len(self._model_.layout.further)
+        return theta[:, :n_linear], self._model_.noise_scales(theta[:, n_linear:])
+
+    def _responses(self, drawn, X, offset=None):
+        X, offset = self._with_offset(X, offset)
+        (theta, scale), model = drawn, self._model_
+        parts = linear_predictors(X, model.layout.intercept, theta, offset)
+        return ((rows, DrawnNumbers(eta, model.noise, scale)) for rows, eta in parts)
+
+    def _coded(self, X, y):
+        return checked_numbers(self, X, y)
+
+    def _named(self, drawn):
+        names = self._model_.layout.names
+        draws = dict(zip(names, drawn[0].T, strict=False))
+        return draws | {"noise_scale": drawn[1]}, {}
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

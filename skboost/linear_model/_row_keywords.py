@@ -43,10 +43,8 @@ def counted_classes(X, y, trials, classes=(0, 1)):
             f"trials must be None for {len(classes)} classes; got some. Counts of "
             "successes and failures are of two."
         )
-    if np.ndim(trials) == 0:
-        trials = np.full(num_samples(X), trials)
-    successes, trials = _whole("y", y), _whole("trials", trials)
-    check_consistent_length(X, successes, trials)
+    successes, trials = _whole("y", y), checked_trials(X, trials)
+    check_consistent_length(X, successes)
     strange = np.flatnonzero(successes > trials)
     if strange.size:
         row = strange[0]
@@ -55,6 +53,16 @@ def counted_classes(X, y, trials, classes=(0, 1)):
             f"{successes[row]:g} of {trials[row]:g} in row {row}."
         )
     return trials - successes, successes
+
+
+def checked_trials(X, trials):
+    """Numbers of trials of every row, (n,); a string is the name of a column of X."""
+    (trials,) = of_columns(X, trials=trials)
+    if np.ndim(trials) == 0:
+        trials = np.full(num_samples(X), trials)
+    trials = _whole("trials", trials)
+    check_consistent_length(X, trials)
+    return trials
 
 
 def _whole(name, values):

@@ -34,7 +34,12 @@ from skboost.posterior._storage import (
     write_archive,
     write_atomically,
 )
-from skboost.posterior._tables import arviz_groups, check_names, summary_table
+from skboost.posterior._tables import (
+    arviz_groups,
+    check_names,
+    plain_table,
+    summary_table,
+)
 from skboost.posterior._transformed import SampledMarginal, TransformedMarginal
 
 # What users import; the rest is for other rooms.

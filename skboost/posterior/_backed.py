@@ -139,7 +139,7 @@ class MixtureBacked:
         """
         per_chain = -(-check_size("n", n) // check_size("n_chains", n_chains))
         draws = self.sample(per_chain * n_chains, random_state)
-        return arviz_groups(self._named(draws), n_chains)
+        return arviz_groups({"posterior": self._named(draws)}, n_chains)
 
 
 class ModelPosterior(MixtureBacked):

@@ -26,17 +26,23 @@ def summary_table(columns, names):
         dim = len(next(iter(columns.values())))
         names = [f"theta[{i}]" for i in range(dim)]
     labels = np.array(names, dtype=str)
+    table = plain_table({"name": labels, **columns})
+    return table.set_index("name") if hasattr(table, "set_index") else table
+
+
+def plain_table(columns):
+    """Columns by name as a DataFrame, or a structured array without pandas."""
     try:
         import pandas as pd
     except ImportError:
-        table = {"name": labels, **columns}
-        return np.rec.fromarrays(list(table.values()), names=list(table))
-    return pd.DataFrame(columns, index=pd.Index(labels, name="name"))
+        arrays = [np.array(column) for column in columns.values()]
+        return np.rec.fromarrays(arrays, names=list(columns))
+    return pd.DataFrame(columns)
 
 
-def arviz_groups(draws, n_chains, **names):
-    """ArviZ data object of a dict of independent draws, split into chains; `names` are
-    ``dims`` and ``coords``, as ArviZ has them."""
+def arviz_groups(groups, n_chains, **names):
+    """ArviZ data object of groups by name, dicts of independent draws that are split
+    into chains, and of data as they are; `names` are ``dims`` and ``coords``."""
     try:
         import arviz
     except ImportError as error:
@@ -44,11 +50,16 @@ def arviz_groups(draws, n_chains, **names):
             "to_arviz needs ArviZ, which is not installed. Install it with "
             "`pip install arviz`."
         ) from error
-    group = {
-        name: values.reshape(n_chains, -1, *values.shape[1:])
-        for name, values in draws.items()
+    groups = {
+        group: draws
+        if group.endswith("data")
+        else {
+            name: values.reshape(n_chains, -1, *values.shape[1:])
+            for name, values in draws.items()
+        }
+        for group, draws in groups.items()
     }
     # ArviZ 1.0 takes all groups in one dictionary, earlier ones a keyword each.
     if int(arviz.__version__.split(".")[0]) >= 1:
-        return arviz.from_dict({"posterior": group}, **names)
-    return arviz.from_dict(posterior=group, **names)
+        return arviz.from_dict(groups, **names)
+    return arviz.from_dict(**groups, **names)

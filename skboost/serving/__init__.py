@@ -23,8 +23,8 @@ from skboost.serving._plain import (
     OrdinalClassifier,
     SoftmaxClassifier,
     StudentTPart,
+    between_thresholds,
     shares,
-    sigmoid,
 )
 from skboost.serving._steps import (
     Affine,

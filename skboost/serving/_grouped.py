@@ -8,9 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skboost._math import bounded_exp
+from skboost._math import bounded_exp, sigmoid
 from skboost._parallel import row_blocks
-from skboost.serving._plain import checked_offset, checked_rows, sigmoid
+from skboost.serving._plain import (
+    between_thresholds,
+    checked_offset,
+    checked_rows,
+)
 
 
 @dataclass
@@ -168,9 +172,7 @@ class GroupedOrdinal(GroupedClassifier):
 
     def drawn(self, eta):
         """Of all classes."""
-        below = sigmoid(self.thresholds - eta[:, :, None])
-        ends = np.zeros((*eta.shape, 1))
-        return np.diff(below, axis=2, prepend=ends, append=ends + 1.0)
+        return between_thresholds(self.thresholds, eta)
 
 
 @dataclass

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from skboost._math import bounded_exp
+from skboost._math import bounded_exp, sigmoid
 from skboost._parallel import row_blocks
 from skboost.families import linear_moments, squared
 from skboost.targets import (
@@ -17,12 +17,6 @@ from skboost.targets import (
     sigmoid_over_scales,
     softmax_expectation,
 )
-
-
-def sigmoid(t):
-    """1 / (1 + exp(-t))."""
-    with np.errstate(over="ignore"):
-        return 1.0 / (1.0 + np.exp(-t))
 
 
 def checked_rows(X, n_features, step=None, gaps=False):
@@ -336,10 +330,7 @@ class OrdinalClassifier(Classifier):
 
     def drawn(self, X):
         """Probabilities under every draw, (n, n_draws, n_classes)."""
-        eta = np.asarray(X @ self.draws.T)[:, :, None]
-        below = sigmoid(self.thresholds - eta)
-        ends = np.zeros((*eta.shape[:2], 1))
-        return np.diff(below, axis=2, prepend=ends, append=ends + 1.0)
+        return between_thresholds(self.thresholds, np.asarray(X @ self.draws.T))
 
     def _all(self, X):
         return self.drawn(X).mean(axis=1)
@@ -348,6 +339,13 @@ class OrdinalClassifier(Classifier):
     def width(self):
         """Columns of the temporaries."""
         return self.thresholds.size
+
+
+def between_thresholds(thresholds, eta):
+    """Probabilities (n, n_draws, K) from thresholds (n_draws, K - 1)."""
+    below = sigmoid(thresholds - eta[:, :, None])
+    ends = np.zeros((*eta.shape, 1))
+    return np.diff(below, axis=2, prepend=ends, append=ends + 1.0)
 
 
 @dataclass

@@ -33,8 +33,8 @@ class Noise(Likelihood):
     """Log density f of a standardised residual z.
 
     A subclass gives ``log_density(z)``, which is f(z) in nats, ``derivatives(z)``,
-    which are f'(z) and f''(z), and the distribution function ``cdf(z)`` of a residual
-    with its inverse ``quantile(p)``.
+    which are f'(z) and f''(z), the distribution function ``cdf(z)`` of a residual with
+    its inverse ``quantile(p)``, and draws of it, ``sample(rng, shape)``.
     """
 
     n_temporaries = 4
@@ -138,6 +138,9 @@ class NormalNoise(Noise):
     def quantile(self, p):
         return ndtri(p)
 
+    def sample(self, rng, shape):
+        return rng.standard_normal(shape)
+
     def added_to(self, centre, sd, scale):
         """See `Noise.added_to`: normal noise on a Gaussian is one Gaussian."""
         return centre[:, None], np.hypot(sd, scale)[:, None], np.ones(1)
@@ -191,6 +194,9 @@ class StudentTNoise(Noise):
 
     def quantile(self, p):
         return stdtrit(self.df, p)
+
+    def sample(self, rng, shape):
+        return rng.standard_t(self.df, shape)
 
 
 class KnownScale(Likelihood):

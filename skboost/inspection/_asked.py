@@ -1,0 +1,180 @@
+"""What questions about rows share: a fitted model with draws, and columns of rows."""
+
+from inspect import signature
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from skboost._columns import declared_order, holds_labels
+from skboost._sklearn import num_samples
+from skboost.inspection._pipelines import _named_last_step
+from skboost.posterior import as_generator, check_size
+
+# Keywords with a value for each row, which may be the name of a column.
+BY_ROW = ("offset", "exposure", "trials")
+
+
+class Asked:
+    """A regression or classifier, or a pipeline that ends with one, and draws of its
+    posterior, the same for all rows that it is asked about: of the one that is
+    reported, or of the one that predicts new responses.
+    """
+
+    def __init__(self, model, n, random_state, keywords, reported=True):
+        self.model = getattr(model, "best_estimator_", model)
+        piped = isinstance(self.model, Pipeline)
+        if piped:
+            check_is_fitted(self.model)
+        self.last = _named_last_step(self.model) if piped else self.model
+        if not hasattr(self.last, "_responses"):
+            raise TypeError(
+                "model must be a regression or a classifier of skboost.linear_model, "
+                "or a pipeline or a search that ends with one; got "
+                f"{type(self.last).__name__}."
+            )
+        check_is_fitted(self.last)
+        self.before = self.model[:-1] if piped and len(self.model) > 1 else None
+        known = keywords_of(self.last)
+        for name in keywords:
+            if name not in known:
+                raise ValueError(
+                    f"{name} is no keyword of {type(self.last).__name__}, which takes "
+                    f"{sorted(known)}. Leave it out."
+                )
+        self.keywords = {k: one for k, one in keywords.items() if one is not None}
+        self.rng = as_generator(random_state)
+        self.drawn = self.last._drawn(check_size("n", n), self.rng, reported)
+
+    def rows(self, X):
+        """Rows as the last step takes them, and the keywords of these."""
+        keywords = dict(self.keywords)
+        if self.before is not None:
+            for name in BY_ROW:
+                if isinstance(keywords.get(name), str):
+                    values = values_of(X, keywords[name], name)
+                    keywords[name] = np.asarray(values, dtype=float)
+            X = self.before.transform(X)
+        return X, keywords
+
+    def responses(self, X):
+        """Blocks of rows, and their responses under draws."""
+        X, keywords = self.rows(X)
+        return self.last._responses(self.drawn, X, **keywords)
+
+    def coded(self, X, y):
+        """Responses of rows as numbers or codes."""
+        X, keywords = self.rows(X)
+        trials = {k: one for k, one in keywords.items() if k == "trials"}
+        return self.last._coded(X, y, **trials)
+
+    @property
+    def classes(self):
+        """Labels of classes; None of numbers, and of successes among trials."""
+        tried = "trials" in self.keywords
+        return None if tried else getattr(self.last, "classes_", None)
+
+    def averages(self, X, shares):
+        """Expected responses given every draw, averaged over rows by `shares`.
+
+        Of (n_averages, n_rows) an array (n_averages, n_draws), with a last axis of
+        classes where there are more than two.
+        """
+        total = 0.0
+        for rows, responses in self.responses(X):
+            mean = responses.mean()
+            part = shares[:, rows] @ mean.reshape(len(mean), -1)
+            total = total + part.reshape(len(shares), *mean.shape[1:])
+        return total
+
+
+def keywords_of(estimator):
+    """Names of what the predictions of an estimator take beside rows."""
+    methods = estimator.predict, estimator.log_predictive_density
+    names = {name for one in methods for name in signature(one).parameters}
+    return names - {"X", "y", "return_std"}
+
+
+# --- columns of arrays and of data frames
+
+
+def place_of(X, column, parameter):
+    """Position of a column; a ValueError where there is none."""
+    names = list(getattr(X, "columns", ()))
+    if names:
+        if column in names:
+            return names.index(column)
+        known = f"It has {names}"
+    elif isinstance(column, int | np.integer) and 0 <= column < np.shape(X)[1]:
+        return int(column)
+    else:
+        known = f"Those of an array are 0 to {np.shape(X)[1] - 1}"
+    raise ValueError(f"{parameter} must name columns of X; got {column!r}. {known}.")
+
+
+def values_of(X, column, parameter):
+    """A column of rows, an array or a series."""
+    place = place_of(X, column, parameter)
+    if hasattr(X, "columns"):
+        return X[column]
+    return np.asarray(X)[:, place]
+
+
+def levels_of(X, column, parameter):
+    """Levels of a column of labels, in their order; None of a column of numbers."""
+    place = place_of(X, column, parameter)
+    if not holds_labels(X if hasattr(X, "columns") else np.asarray(X), place):
+        return None
+    declared = declared_order(X, place)
+    if declared is not None:
+        return list(declared)
+    return np.unique(np.asarray(values_of(X, column, parameter), dtype=str)).tolist()
+
+
+def with_values(X, column, values):
+    """Rows with other values in a column: one for each row, or one for all."""
+    if hasattr(X, "columns"):
+        old = X[column]
+        if np.ndim(values) == 0:
+            values = [values] * len(X)
+        declared = declared_order(X, list(X.columns).index(column)) is not None
+        if hasattr(X, "iloc"):
+            new = type(old)(values, index=X.index)
+            new = new.astype(old.dtype) if declared else new
+            return X.assign(**{column: new})
+        # Of polars.
+        new = type(old)(column, list(values))
+        return X.with_columns(new.cast(old.dtype) if declared else new)
+    X = np.array(X)
+    if X.dtype.kind in "iub":
+        X = X.astype(float)
+    X[:, column] = values
+    return X
+
+
+def groups_of(by, X, sample_weight):
+    """Labels of groups of rows, and the shares (n_groups, n_rows) of rows in each."""
+    n = num_samples(X)
+    weight = np.ones(n) if sample_weight is None else np.asarray(sample_weight, float)
+    if weight.shape != (n,) or not (np.isfinite(weight) & (weight >= 0)).all():
+        raise ValueError(
+            "sample_weight must hold one finite number from 0 on for each row of X, "
+            f"({n},); got shape {weight.shape}."
+        )
+    if by is None:
+        labels, codes = [None], np.zeros(n, dtype=int)
+    else:
+        named = isinstance(by, str | int | np.integer)
+        values = np.asarray(values_of(X, by, "by") if named else by)
+        if values.shape != (n,):
+            raise ValueError(
+                "by must be a column of X, or hold one label for each of the "
+                f"{n} rows; got shape {values.shape}."
+            )
+        labels, codes = np.unique(values, return_inverse=True)
+    shares = np.zeros((len(labels), n))
+    shares[codes, np.arange(n)] = weight
+    total = shares.sum(axis=1, keepdims=True)
+    if not (total > 0).all():
+        raise ValueError("sample_weight must be positive in some row of every group.")
+    return list(labels), shares / total
