@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import skboost
+
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "doc"))
 
@@ -205,3 +207,16 @@ def test_tables_of_methods_are_made_from_the_classes():
     assert rows["staged_predict"] == {names[0]: set(), names[1]: None}
     assert rows["fit"] == {names[0]: {"offset"}, names[1]: set()}
     assert "   * - ``fit``" in text_of(names) and "     - ``offset``" in text_of(names)
+
+
+def test_tables_of_factors_say_that_the_prior_shrinks_them():
+    kinds = [getattr(skboost, name) for name in skboost.__all__]
+    tables = {
+        getattr(kind, name)
+        for kind in kinds
+        for name in ("odds_ratios", "rate_ratios")
+        if hasattr(kind, name)
+    }
+    assert len(tables) == 4
+    for table in tables:
+        assert "The prior pulls factors towards one" in table.__doc__

@@ -305,6 +305,9 @@ class BayesianClassifier(NewRows, ClassifierMixin):
         are those of a higher class, whichever the threshold, and the row of the
         intercept has the odds of all above the lowest.
 
+        The prior pulls factors towards one, most where rows are few: a wide one such as
+        ``prior_scale=10``, reports what the rows alone say.
+
         Parameters
         ----------
         level : float, default=0.9

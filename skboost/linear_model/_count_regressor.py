@@ -223,6 +223,9 @@ class BayesianCountRegressor(NewRows, RegressorMixin):
         The row of the intercept has the rate where every feature and the offset are
         zero.
 
+        The prior pulls factors towards one, most where rows are few: a wide one such as
+        ``prior_scale=10``, reports what the rows alone say.
+
         Parameters
         ----------
         level : float, default=0.9

@@ -320,6 +320,8 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimat
         are. The row of the intercept has the odds where every feature is zero, in the
         median group.
 
+        The prior pulls factors towards one, most where rows are few.
+
         Parameters
         ----------
         level : float, default=0.9

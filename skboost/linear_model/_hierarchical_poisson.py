@@ -363,6 +363,8 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
         The row of the intercept has the rate where every feature and the offset are
         zero, in the median group; groups stay as they are.
 
+        The prior pulls factors towards one, most where rows are few.
+
         Parameters
         ----------
         level : float, default=0.9
