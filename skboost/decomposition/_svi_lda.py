@@ -75,10 +75,8 @@ class SVILatentDirichletAllocation(TopicTransformer, SVIEstimator):
         Nats per token and epoch below which coordinate ascent has converged. Stochastic
         runs use all epochs.
     max_doc_update_iter : int, default=100
-        Most iterations for the topics of a document; at least two are made.
-    mean_change_tol : float, default=1e-3
-        Mean change over topics of what a document has of them, in tokens, that ends
-        those iterations.
+        Most iterations for the topics of a document; at least two are made, and none
+        after one that moves .001 tokens in the mean over topics.
     total_samples : float, default=None
         Documents of the whole stream for `partial_fit`, where that is known. None
         counts them.
@@ -155,7 +153,6 @@ class SVILatentDirichletAllocation(TopicTransformer, SVIEstimator):
         "temperature": [Interval(Real, 0, 1, closed="right")],
         "init_params": [StrOptions(set(STARTS))],
         "max_doc_update_iter": [_COUNT],
-        "mean_change_tol": [Interval(Real, 0, None, closed="left")],
         "total_samples": [_POSITIVE, None],
     }
 
@@ -175,7 +172,6 @@ class SVILatentDirichletAllocation(TopicTransformer, SVIEstimator):
         max_iter=100,
         tol=1e-4,
         max_doc_update_iter=100,
-        mean_change_tol=1e-3,
         total_samples=None,
         max_time=None,
         warm_start=False,
@@ -282,7 +278,6 @@ class SVILatentDirichletAllocation(TopicTransformer, SVIEstimator):
             self.temperature,
             self.n_jobs,
             max_iter=self.max_doc_update_iter,
-            tol=self.mean_change_tol,
         )
         if begun is None:
             self._seed = root_seed(self.random_state)

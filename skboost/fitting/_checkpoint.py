@@ -23,7 +23,7 @@ ADVICE = "Give this fit a path of its own, or remove the file."
 # What may change between a fit and the one that goes on with it.
 _FREE = {
     "callback", "max_evaluations", "max_iter", "max_time", "n_jobs", "verbose",
-    "verbose_interval", "warm_start",
+    "warm_start",
 }  # fmt: skip
 # Where the classes are defined that a run is made of: plain data and densities, which
 # open no file and call nothing that they are given.

@@ -26,6 +26,7 @@ from skboost.serving import (
     GroupedRegressor,
 )
 from skboost.targets import (
+    GAP_SCALE,
     NOISES,
     CumulativeLogits,
     DispersionPrior,
@@ -157,8 +158,6 @@ class ClassResponse(Response):
 class OrdinalResponse(ClassResponse):
     """Labels of classes in ascending order, with a prior of gaps between thresholds."""
 
-    gap_scale: float
-
     @property
     def likelihood(self):
         """Cumulative logits."""
@@ -170,7 +169,7 @@ class OrdinalResponse(ClassResponse):
 
     def further(self, unit):
         """Gaps between neighbouring thresholds, whose logarithms are normal."""
-        prior = DispersionPrior(1.0, self.gap_scale)
+        prior = DispersionPrior(1.0, GAP_SCALE)
         return {f"gap_{k}": prior for k in range(1, len(self.classes) - 1)}
 
     def thresholds(self, model):

@@ -11,7 +11,6 @@ from skboost.linear_model._hierarchical_logistic import (
     BoostedHierarchicalLogisticRegression,
     checked_labels,
 )
-from skboost.linear_model._methods import POSITIVE
 from skboost.linear_model._ordinal import order_of, ranks_of
 
 
@@ -35,10 +34,6 @@ class BoostedHierarchicalOrdinalRegression(BoostedHierarchicalLogisticRegression
         categorical, else that of sorting: "high" < "low" for strings. Meta-estimators
         of scikit-learn replace labels by codes; with `categories` of strings these
         stand for the same classes, and ``classes_`` has the codes in ascending order.
-    gap_scale : float, default=1.5
-        Standard deviation of the logarithm of the distance between neighbouring
-        thresholds, whose prior is normal around zero: with probability .9 distances
-        are between .08 and 12.
     fit_intercept : bool, default=True
         Whether the first threshold, minus the intercept, is free; else it is zero.
     scale_prior, prior_scale
@@ -114,7 +109,6 @@ class BoostedHierarchicalOrdinalRegression(BoostedHierarchicalLogisticRegression
     _parameter_constraints = {
         **HIERARCHICAL_CONSTRAINTS,
         "categories": [StrOptions({"auto"}), "array-like"],
-        "gap_scale": [POSITIVE],
     }
 
     @keeps_parameters
@@ -134,7 +128,6 @@ class BoostedHierarchicalOrdinalRegression(BoostedHierarchicalLogisticRegression
         prior_scale="auto",
         fit_intercept=True,
         intercept_scale="auto",
-        gap_scale=1.5,
         handle_unknown="warn",
         missing="raise",
         max_iter="auto",
@@ -234,7 +227,7 @@ class BoostedHierarchicalOrdinalRegression(BoostedHierarchicalLogisticRegression
                 "y must hold labels of at least two classes; got one class. Name all "
                 "classes in categories."
             )
-        response = OrdinalResponse(classes, self.gap_scale)
+        response = OrdinalResponse(classes)
         return response, ranks_of(labels, classes).astype(float)
 
     def __sklearn_tags__(self):

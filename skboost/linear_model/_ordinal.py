@@ -12,7 +12,6 @@ from skboost.linear_model._classifier import BayesianClassifier, staged_predict_
 from skboost.linear_model._flat import FlatRegression
 from skboost.linear_model._layout import Layout, feature_names
 from skboost.linear_model._methods import (
-    POSITIVE,
     drawn_parameters,
     one_for_each_row,
 )
@@ -73,10 +72,6 @@ class BoostedBayesianOrdinalRegression(BayesianClassifier, FlatRegression):
     intercept_scale : "auto" or float, default="auto"
         Scale of the prior of the first threshold, of the kind of `prior` and around
         zero, at the centre of the columns. ``"auto"`` is 10.
-    gap_scale : float, default=1.5
-        Standard deviation of the logarithm of the distance between neighbouring
-        thresholds, whose prior is normal around zero: with probability .9 distances
-        are between .08 and 12.
     formula, missing, temperature, max_iter, tol, max_time, warm_start, random_state, \
     n_jobs, verbose, family, objective, step_size, corrective, search, refine, \
     stopping, max_components, n_draws, calibrate, orbit
@@ -88,7 +83,9 @@ class BoostedBayesianOrdinalRegression(BayesianClassifier, FlatRegression):
         In ascending order.
     posterior_ : MixturePosterior
         Over (coefficients, intercept, log_gap_1, ...): the first threshold is minus the
-        intercept, and every further one is ``exp(log_gap)`` above the one before.
+        intercept, and every further one is ``exp(log_gap)`` above the one before. The
+        prior of these logarithms is normal, with mean zero and a standard deviation of
+        1.5: gaps are between .08 and 12 with probability .9.
     coef_ : ndarray of shape (n_features,)
         Posterior means before orbits, by which predictions are made.
     thresholds_ : ndarray of shape (n_classes - 1,)
@@ -138,7 +135,6 @@ class BoostedBayesianOrdinalRegression(BayesianClassifier, FlatRegression):
     _parameter_constraints = {
         **{k: v for k, v in SCALED_CONSTRAINTS.items() if k != "fit_intercept"},
         "categories": [StrOptions({"auto"}), "array-like"],
-        "gap_scale": [POSITIVE],
     }
 
     @keeps_parameters
@@ -149,7 +145,6 @@ class BoostedBayesianOrdinalRegression(BayesianClassifier, FlatRegression):
         prior="normal",
         prior_scale="learn",
         intercept_scale="auto",
-        gap_scale=1.5,
         formula=None,
         missing="raise",
         temperature=1.0,
@@ -278,7 +273,6 @@ class BoostedBayesianOrdinalRegression(BayesianClassifier, FlatRegression):
             **priors,
             temperature=self.temperature,
             classes=np.asarray(classes),
-            gap_scale=self.gap_scale,
         )
 
 

@@ -32,14 +32,12 @@ class OrdinalModel(LinearModel):
     """A linear model of ordered classes, which are named in their order."""
 
     classes: np.ndarray
-    gap_scale: float
 
     def joint(self, rows):
         """The log joint density of rows, a target."""
         return OrdinalTarget(
             rows,
             self.likelihood,
-            self.gap_scale,
             prior=self.prior,
             scale=self.scale,
             temperature=self.temperature,

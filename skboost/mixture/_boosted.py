@@ -114,8 +114,6 @@ class BoostedGaussianMixture(PointPartition, BayesianMixture, BoostedEstimator):
         Threads over starts and over draws.
     verbose : int, default=0
         1 writes iterations to the standard output, 2 adds seconds and nats.
-    verbose_interval : int, default=1
-        Iterations between two lines.
 
     Attributes
     ----------
@@ -246,7 +244,6 @@ class BoostedGaussianMixture(PointPartition, BayesianMixture, BoostedEstimator):
         random_state=None,
         n_jobs=None,
         verbose=0,
-        verbose_interval=1,
     ):
         pass
 
@@ -285,7 +282,7 @@ class BoostedGaussianMixture(PointPartition, BayesianMixture, BoostedEstimator):
             data = callback_data(X, None, sample_weight)
             X, weight = weighted_rows(self, X, sample_weight, reset=True, least=2)
             X, weight = canonical(X, weight)
-            began, lines = perf_counter(), ProgressLines(self)
+            began, lines = perf_counter(), ProgressLines(self, interval=1)
             goes_on = self.warm_start and "_fit" in vars(self)
             number = self.n_components
             if goes_on and number == "auto":

@@ -5,11 +5,14 @@ from time import perf_counter
 
 
 class ProgressLines:
-    """Lines of one run of a mixture, as of scikit-learn's; `index` tells runs apart."""
+    """Lines of one run of a mixture, as of scikit-learn's; `index` tells runs apart.
 
-    def __init__(self, estimator, index=None):
+    There is one for every `interval` iterations.
+    """
+
+    def __init__(self, estimator, index=None, interval=10):
         self._level = int(estimator.verbose)
-        self._interval = estimator.verbose_interval
+        self._interval = interval
         self._run = "Boosting" if index is None else f"Initialization {index}"
         self._began = self._last = perf_counter()
         self._write(self._run)

@@ -41,7 +41,6 @@ MIXTURE_CONSTRAINTS = {
     "means_init": ["array-like", None],
     "precisions_init": ["array-like", None],
     "verbose": ["verbose"],
-    "verbose_interval": [Interval(Integral, 1, None, closed="left")],
 }
 
 

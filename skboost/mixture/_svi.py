@@ -143,8 +143,6 @@ class SVIGaussianMixture(BayesianMixture, SVIEstimator):
         Threads over the runs of `n_init`.
     verbose : int, default=0
         1 writes where runs are to the standard output, 2 adds seconds and nats.
-    verbose_interval : int, default=10
-        Epochs between two lines.
 
     Attributes
     ----------
@@ -260,7 +258,6 @@ class SVIGaussianMixture(BayesianMixture, SVIEstimator):
         random_state=None,
         n_jobs=None,
         verbose=0,
-        verbose_interval=10,
     ):
         pass
 

@@ -59,7 +59,7 @@ from skboost.targets._noisy_glm import (
     NoisyGLMTarget,
     as_noise_prior,
 )
-from skboost.targets._ordinal import CumulativeLogits, OrdinalTarget
+from skboost.targets._ordinal import GAP_SCALE, CumulativeLogits, OrdinalTarget
 from skboost.targets._priors import (
     PRIORS,
     FlatPrior,

@@ -226,7 +226,7 @@ def ordered(n, weight=1.0):
     y = np.digitize(eta + rng.logistic(size=n), [-1.0, 0.3, 1.2])
     prior = CommonScale(NormalPrior(), np.arange(3) < 2, 2, HalfTPrior(scale=1.5))
     target = OrdinalTarget(
-        Table(X, y, np.full(n, weight)), CumulativeLogits(4), 1.5,
+        Table(X, y, np.full(n, weight)), CumulativeLogits(4),
         prior=prior, scale=np.array([1.0, 1 / 40, 10.0]),
     )  # fmt: skip
     return target, np.array([0.8, -0.01, 1.0, 0.26, -0.1])
