@@ -38,6 +38,11 @@ SHARED = (
     {"corrective": "none", **ONE_BY_ONE},
     {"corrective": "pairwise", **ONE_BY_ONE},
     {"refine": False, **ONE_BY_ONE},
+    {"step_size": "predefined", "corrective": "none", **ONE_BY_ONE},
+    {"step_size": "adaptive", "corrective": "none", **ONE_BY_ONE},
+    {"stopping": "gap", **ONE_BY_ONE},
+    {"n_draws": 2048},
+    {"max_components": 2, **ONE_BY_ONE},
 )
 OF_CLASSES = (
     {"prior_scale": 1.0},
@@ -45,7 +50,9 @@ OF_CLASSES = (
     {"prior": "laplace"},
     {"prior": "student_t"},
     {"prior": "horseshoe"},
+    {"sharpen": True},
 )
+OF_DENSITIES = ({"warp": "auto"},)
 
 
 def banana(theta):
@@ -110,7 +117,7 @@ def main(args):
     for option in SHARED[:1] + OF_CLASSES + SHARED[1:]:
         found = of_classes(option)
         report.row("breast cancer, 380 rows", option=named(option), **found)
-    for option in SHARED:
+    for option in SHARED + OF_DENSITIES:
         found = of_density(option, args.replicates)
         report.row("densities", option=named(option), **found)
 

@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from inspect import signature
 from pathlib import Path
 
 import pytest
@@ -220,3 +221,15 @@ def test_tables_of_factors_say_that_the_prior_shrinks_them():
     assert len(tables) == 4
     for table in tables:
         assert "The prior pulls factors towards one" in table.__doc__
+
+
+def test_the_page_that_helps_to_choose_names_every_option():
+    page = ROOT / "doc" / "user_guide" / "which.rst"
+    text = page.read_text(encoding="utf-8")
+    # They say what the data are and what is reported, not how well and how fast.
+    others = {
+        *("fit_intercept", "intercept_scale", "class_weight", "formula", "missing"),
+        *("random_state", "verbose", "temperature"),
+    }
+    options = signature(skboost.BoostedBayesianLogisticRegression).parameters
+    assert [one for one in set(options) - others if f"``{one}=" not in text] == []
