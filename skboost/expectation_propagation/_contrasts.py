@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from scipy.special import log_expit, log_softmax
+from scipy.special import log_expit
 
 from skboost.expectation_propagation._class_predictors import ClassDual, ClassPrimal
 from skboost.expectation_propagation._fits import Sites, without_site
@@ -219,37 +219,6 @@ class ClassRows:
         product = log_expit(c + offset[0][:, :, None]).sum(axis=1)
         ratio = _log_mean(softmax - site) - _log_mean(product - site)
         return ratio, (softmax - site).mean(axis=1)
-
-    def left_out(self, predictors, sites):
-        """Log probabilities of every row's classes without it, its own class first.
-
-        By its cavity, which is what sites of other rows and the prior leave of its
-        contrasts; (n_priors, n_rows, K).
-        """
-        a, h = self._sites(predictors, sites)
-        mean, _, covariance, _ = self._moments(predictors, a, h)
-        # Of a row that counts several times, once.
-        once = np.minimum(self.weights, 1.0)[:, None]
-        a, h = (
-            once * np.take_along_axis(part, self.order[None], axis=2) for part in (a, h)
-        )
-        others = a[..., 1:]
-        precision = others[..., None] * np.eye(others.shape[2])
-        own = others / a.sum(axis=2, keepdims=True)
-        precision -= own[..., None] * others[..., None, :]
-        values, vectors = np.linalg.eigh(covariance)
-        roots = vectors * np.sqrt(np.maximum(values, 1e-12))[..., None, :]
-        # In coordinates in which the posterior is a standard normal distribution, the
-        # site takes at most all but a millionth of the precision.
-        taken, turned = np.linalg.eigh(roots.swapaxes(2, 3) @ precision @ roots)
-        left = np.maximum(1.0 - taken, 1e-6)
-        back = roots @ turned
-        shift = np.linalg.solve(back, mean[..., None])[..., 0]
-        shift += np.einsum("gnkd,gnk->gnd", back, h[..., 1:])
-        centre = np.einsum("gnkd,gnd->gnk", back, shift / left)
-        c = centre[..., None] + back / np.sqrt(left)[..., None, :] @ self.nodes
-        eta = np.concatenate([np.zeros_like(c[:, :, :1]), -c], axis=2)
-        return _log_mean(log_softmax(eta, axis=2))
 
     # --- sites of a row that depend on each other
 

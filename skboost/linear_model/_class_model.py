@@ -8,15 +8,18 @@ posterior as it is.
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy import sparse
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
 from skboost._sklearn import InstanceOf, StrOptions
 from skboost.families import as_family
 from skboost.fitting import begins_in_closed_form
-from skboost.linear_model._class_predictive import class_predictive
+from skboost.linear_model._class_predictive import SoftmaxPredictive, class_predictive
 from skboost.linear_model._model import LinearModel, priors_of, scale_of_all
+from skboost.linear_model._stacked import stacked_modes
 from skboost.proposals import left_out, propagates
+from skboost.serving import SoftmaxClassifier
 from skboost.targets import PRIORS, NormalPrior, PrincipalScale, Prior, ScalePrior
 
 PRIOR_OF_CLASSES = [
@@ -26,6 +29,9 @@ PRIOR_OF_CLASSES = [
 ]
 # Numbers in `X` above which a scale is not learned unless that is asked for.
 _MANY = 1_000_000
+# Coefficients of several classes, and rows times columns times classes, up to which
+# modes at several scales take seconds.
+_MOST_STACKED, _MOST_PRODUCTS = 2000, 20_000_000
 # Standard deviation of the normal prior of the power's logarithm, and deviations up to
 # which it is looked for. Without a prior separable rows make it infinite.
 _LOG_POWER, _FARTHEST = 0.5, 6.0
@@ -38,9 +44,16 @@ class ClassModel(LinearModel):
     classes: np.ndarray
     class_weight: object
     sharpening: float = 1.0
+    # Weights of modes of more than two classes, and their parameters.
+    stacked: tuple | None = None
 
     def sharpened(self, rows):
-        """The same with the power of probabilities that these rows ask for."""
+        """The same with the power of probabilities that these rows ask for.
+
+        Of more than two classes with modes in place of the average.
+        """
+        if len(self.classes) > 2:
+            return replace(self, stacked=self._stacked(rows))
         target = self.joint(rows)
         family = as_family("gaussian", target.dim)
         if not propagates(target, family):
@@ -52,17 +65,51 @@ class ClassModel(LinearModel):
             )
         return replace(self, sharpening=sharpening_power(*left_out(target, family)))
 
+    def _stacked(self, rows):
+        """See `stacked_modes`."""
+        coef, n = getattr(self.prior, "coef", self.prior), rows.n_features
+        n_classes, columns = len(self.classes), self.scale[:n]
+        small = n_classes * min(n, len(rows)) <= _MOST_STACKED
+        small = small and len(rows) * n * n_classes <= _MOST_PRODUCTS
+        if type(coef) is not NormalPrior or not small:
+            raise ValueError(
+                "sharpen=True of several classes needs a normal prior, at most "
+                f"{_MOST_STACKED} coefficients and {_MOST_PRODUCTS:.0e} as the product "
+                f"of rows, columns and classes; got prior={self.prior!r}, "
+                f"{len(rows)} x {n} numbers and {n_classes} classes. Set prior='auto', "
+                "or sharpen=False."
+            )
+        table = rows.every(1)
+        X = table.X.toarray() if sparse.issparse(table.X) else np.asarray(table.X)
+        weight = np.broadcast_to(table.weight, len(table)).astype(float)
+        width = self.scale[n] if self.layout.intercept else None
+        some = weight > 0.0
+        parts = X[some].astype(float), table.y[some].astype(int), weight[some]
+        return stacked_modes(*parts, n_classes, columns, width, self.temperature)
+
+    @property
+    def forecast(self):
+        """What answers about probabilities in place of `predictive`; None for that."""
+        if self.stacked is None:
+            return None
+        weights, modes = self.stacked
+        draws = modes.reshape(-1, modes.shape[2])
+        base = len(self.layout.features), self.layout.intercept, self.classes
+        return SoftmaxPredictive(SoftmaxClassifier(*base, draws, weights))
+
     def predictive(self, mixture):
         """What answers about rows; see `LinearModel`."""
         parts = self.layout.intercept, self.classes, self.sharpening
         return class_predictive(mixture, *parts)
 
     def attributes(self, mixture):
-        """Coefficients as scikit-learn's classifiers lay them out."""
-        coef, intercept = self.means(mixture)
-        means = {"coef_": coef, "intercept_": intercept}
+        """Coefficients as scikit-learn's classifiers lay them out, of a mixture."""
         own = {"classes_": self.classes, "sharpening_": self.sharpening}
-        return own | {"prior_": _name_of(self.prior)} | means
+        own["prior_"] = _name_of(self.prior)
+        if mixture is None:
+            return own
+        coef, intercept = self.means(mixture)
+        return own | {"coef_": coef, "intercept_": intercept}
 
 
 def _name_of(prior):

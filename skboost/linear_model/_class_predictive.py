@@ -73,8 +73,9 @@ def class_predictive(mixture, fit_intercept, classes, sharpening=1.0):
 
 def _drawn_model(base, mixture, sharpening=1.0):
     draws = posterior_draws(mixture)
+    weights = np.full(len(draws), 1.0 / len(draws))
     draws = draws.reshape(len(draws) * len(base[-1]), -1)
-    return SoftmaxClassifier(*base, draws, sharpening=sharpening)
+    return SoftmaxClassifier(*base, draws, weights, sharpening=sharpening)
 
 
 def contrasts_part(component, n_classes):
@@ -324,7 +325,8 @@ class SoftmaxPredictive(ClassPredictive):
 
     def _log_by_draws(self, X):
         drawn = (self._drawn.predictors(block) for _, block in self._blocks(X))
-        logs = [logsumexp(log_softmax(eta, axis=2), axis=1) for eta in drawn]
+        own = np.log(self._drawn.weights)[:, None]
+        logs = [logsumexp(log_softmax(eta, axis=2) + own, axis=1) for eta in drawn]
         logs = np.concatenate(logs)
         return logs - logsumexp(logs, axis=1, keepdims=True)
 

@@ -49,13 +49,18 @@ class BayesianClassifier(NewRows, ClassifierMixin):
         mixture = self.posterior_._mixture if reported else self._fit.mixture
         return self._model_.predictive(mixture)
 
-    def _asked(self, X, offset, reported=False):
+    def _forecast(self):
+        """What answers about probabilities: the mixture, but for stacked modes."""
+        own = getattr(self._model_, "forecast", None)
+        return self._predictive() if own is None else own
+
+    def _asked(self, X, offset, reported=False, forecast=False):
         """Rows as the plain model takes them, and what answers about them."""
         check_is_fitted(self)
         (offset,) = self._found(X, offset=offset)
         plain = checked_rows(self, X)
         warn_of_missing_offset(self._model_.exposed, offset)
-        predictive = self._predictive(reported)
+        predictive = self._forecast() if forecast else self._predictive(reported)
         if offset is None:
             return plain, predictive
         return self._offset_rows(plain, offset), predictive.with_offset()
@@ -84,7 +89,7 @@ class BayesianClassifier(NewRows, ClassifierMixin):
             are 1e-3 where linear predictors have standard deviations up to 1, and 1e-2
             at 8. Else averages over fixed draws.
         """
-        X, predictive = self._asked(X, offset)
+        X, predictive = self._asked(X, offset, forecast=True)
         return predictive.model.proba(X)
 
     def predict_log_proba(self, X, offset=None):
@@ -107,7 +112,7 @@ class BayesianClassifier(NewRows, ClassifierMixin):
             small probabilities are known to its own error only; by draws, in
             logarithms, where one of them underflows.
         """
-        X, predictive = self._asked(X, offset)
+        X, predictive = self._asked(X, offset, forecast=True)
         return predictive.log_proba(X)
 
     def predict(self, X, offset=None):

@@ -63,9 +63,10 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, FlatRegression):
         Power of the likelihood in (0, 1]; below 1 the posterior is tempered
         (Alquier and Ridgway 2020), 1 is Bayes.
     sharpen : bool, default=False
-        Whether probabilities are those of the posterior to a power, `sharpening_`, that
-        suits the rows of the fit, each predicted by the others. Intervals, uncertainty
-        and ``posterior_`` stay as they are; `partial_fit` refuses it.
+        Whether probabilities suit the rows of the fit, each predicted by the others: of
+        two classes those of the posterior to a power, `sharpening_`; of more those of
+        modes at seven scales of one normal prior, stacked (Yao et al. 2018). The rest
+        stays as it is, of more classes once it is asked for; `partial_fit` refuses it.
     max_iter : int or "auto", default="auto"
         Boosting iterations in total, the first component included: 1 is one Gaussian.
         Nodes, such as components for 6 to 21 scales of the prior, come in one by one,

@@ -99,7 +99,7 @@ def to_onnx(self, dtype="float64", preprocessor=None):
 def _plain_model(estimator, preprocessor):
     """The plain model that an estimator predicts with."""
     check_is_fitted(estimator)
-    plain = estimator._predictive().model
+    plain = getattr(estimator, "_forecast", estimator._predictive)().model
     if preprocessor is not None and hasattr(plain, "factors"):
         raise ValueError(
             "preprocessor must be None for models with groups, whose columns are "
@@ -137,10 +137,11 @@ def set_feature_names(self, names):
             f"{self.n_features_in_} features; got shape {values.shape}. Pass the "
             "names of the columns of X, without the intercept."
         )
+    # Online models make their posterior when they are asked for it.
+    fit = getattr(self, "_fit", None)
     self._model_ = self._model_.renamed(tuple(map(str, values)))
-    # Online models make theirs when they are asked for it.
-    if "_fit" in vars(self):
-        self._fit = self._fit.renamed(self._model_.layout.names)
+    if fit is not None:
+        self._fit = fit.renamed(self._model_.layout.names)
     return self
 
 

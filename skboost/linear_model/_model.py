@@ -101,6 +101,9 @@ class LinearModel:
     begun: object = None
     exposed: bool = False
 
+    # What answers about probabilities in place of `predictive`, if anything.
+    forecast = None
+
     def joint(self, rows):
         """The log joint density of rows, a target."""
         settings = {
@@ -162,8 +165,15 @@ class LinearModel:
 def learned(estimator, model, rows, data, update=False):
     """The estimator with the posterior of a model and its rows.
 
-    With `update` the posterior so far is the prior, where there is one.
+    With `update` the posterior so far is the prior, where there is one. Of a model that
+    forecasts without its posterior that comes where something of it is asked for.
     """
+    if model.forecast is not None and not estimator.warm_start:
+        return _learned_later(estimator, model, rows, data)
+    return _learned(estimator, model, rows, data, update)
+
+
+def _learned(estimator, model, rows, data, update=False):
     before = vars(estimator).get("_model_")
     if update and before is not None:
         begun = before.begun or before
@@ -185,6 +195,27 @@ def learned(estimator, model, rows, data, update=False):
         names=model.layout.names,
         update=update,
     )
+
+
+def _learned_later(estimator, model, rows, data):
+    """The estimator with the model's forecast; the rest is by the parameters of now."""
+    other = object.__new__(type(estimator))
+    vars(other).update(vars(estimator))
+    target = model.joint(rows)
+    probe = np.linspace(-1.0, 1.0, target.dim)[None]
+    before = target.log_density(probe)
+
+    def fitted():
+        if not np.array_equal(before, target.log_density(probe)):
+            raise ValueError(
+                "The rows that this model was fitted to were changed in place before "
+                "its posterior was asked for. Fit again, or ask for posterior_ before "
+                "the rows are changed."
+            )
+        return vars(_learned(other, model, rows, data))
+
+    estimator._await({"_model_": model} | model.attributes(None), fitted)
+    return estimator
 
 
 def _updated(estimator, model, rows):

@@ -164,6 +164,8 @@ def _drawn(graph, model, X):
     shape = graph.constant([0, -1, len(model.classes)], np.int64)
     eta = graph.add("Reshape", graph.add("MatMul", X, model.draws.T), shape)
     each = graph.add("Softmax", eta, axis=2)
+    shares = len(model.weights) * model.weights[:, None]
+    each = graph.add("Mul", each, graph.constant(shares))
     mean = graph.add("ReduceMean", each, graph.axes(1), keepdims=0)
     return _classified(graph, model, mean)
 

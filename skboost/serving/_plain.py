@@ -295,9 +295,10 @@ class ContrastsClassifier(Classifier):
 
 @dataclass
 class SoftmaxClassifier(Classifier):
-    """The same of any components, by draws (n_draws * n_classes, dim)."""
+    """The same of any components, by draws (n_draws * n_classes, dim) with weights."""
 
     draws: object
+    weights: object
 
     def predictors(self, X):
         """Linear predictors of every row, (n, n_draws, n_classes)."""
@@ -312,7 +313,7 @@ class SoftmaxClassifier(Classifier):
         return p
 
     def _all(self, X):
-        p = self.drawn(X).mean(axis=1)
+        p = self.drawn(X).transpose(0, 2, 1) @ self.weights
         return p / p.sum(axis=1, keepdims=True)
 
     @property
