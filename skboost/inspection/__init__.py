@@ -14,15 +14,24 @@ from skboost.inspection._group_effects import GroupEffectsDisplay
 from skboost.inspection._mixture_display import MixtureDisplay
 from skboost.inspection._pipelines import pipeline_method
 from skboost.inspection._posterior_display import PosteriorDisplay
+from skboost.inspection._prediction_display import ComparisonDisplay, PredictionDisplay
+from skboost.inspection._response_displays import (
+    PredictiveCheckDisplay,
+    ResidualDisplay,
+)
 
 __all__ = [
+    "ComparisonDisplay",
     "ConvergenceDisplay",
     "EvidenceDisplay",
     "GroupEffectsDisplay",
     "LeaveOneOut",
     "MixtureDisplay",
     "PosteriorDisplay",
+    "PredictionDisplay",
+    "PredictiveCheckDisplay",
     "Ranking",
+    "ResidualDisplay",
     "compare",
     "leave_one_out",
     "pipeline_method",

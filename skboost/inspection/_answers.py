@@ -268,17 +268,14 @@ def _without(asked, X, y, i):
     """Log density of a row under the model fitted to all others, nats."""
     model = clone(asked.model)
     kept = np.delete(np.arange(num_samples(X)), i)
-    fitting, own = {}, {}
-    for name, values in asked.keywords.items():
-        by_row = name in BY_ROW and np.ndim(values) > 0
-        own[name] = rows_of(values, [i]) if by_row else values
-        if name in BY_ROW:
-            fitting[name] = rows_of(values, kept) if by_row else values
+    # Names of columns are those of rows before the steps of a pipeline.
+    _, others = asked.of_rows(kept).rows(rows_of(X, kept))
+    fitting = {name: value for name, value in others.items() if name in BY_ROW}
     if asked.before is not None:
         step = model.steps[-1][0]
         fitting = {f"{step}__{name}": values for name, values in fitting.items()}
     model.fit(rows_of(X, kept), rows_of(y, kept), **fitting)
-    one = Asked(model, 1, 0, own)
+    one = Asked(model, 1, 0, asked.of_rows([i]).keywords)
     row, own = one.rows(rows_of(X, [i]))
     return one.last.log_predictive_density(row, rows_of(y, [i]), **own)[0]
 

@@ -1,5 +1,6 @@
 """What questions about rows share: a fitted model with draws, and columns of rows."""
 
+from copy import copy
 from inspect import signature
 
 import numpy as np
@@ -7,7 +8,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from skboost._columns import declared_order, holds_labels
-from skboost._sklearn import num_samples
+from skboost._sklearn import num_samples, rows_of
 from skboost.inspection._pipelines import _named_last_step
 from skboost.posterior import as_generator, check_size
 
@@ -61,6 +62,21 @@ class Asked:
         """Blocks of rows, and their responses under draws."""
         X, keywords = self.rows(X)
         return self.last._responses(self.drawn, X, **keywords)
+
+    def of_rows(self, some):
+        """The same about some of the rows, with their keywords."""
+        other = copy(self)
+        other.keywords = {
+            name: rows_of(value, some) if name in BY_ROW and np.ndim(value) else value
+            for name, value in self.keywords.items()
+        }
+        return other
+
+    def kind(self, X):
+        """What an expected response is called."""
+        first = [0] if num_samples(X) else []
+        _, responses = next(iter(self.of_rows(first).responses(rows_of(X, first))))
+        return responses.kind
 
     def coded(self, X, y):
         """Responses of rows as numbers or codes."""

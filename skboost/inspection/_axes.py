@@ -71,13 +71,13 @@ def panels(ax, n, n_columns, size, heights=None):
     return axes[0].figure, axes
 
 
-def finish(axes, ax):
+def finish(axes, ax, n_columns=3):
     """A legend of what has a label: of the figure, or of the caller's first axes."""
     handles = axes[0].get_legend_handles_labels()
     if handles[0] and ax is not None:
         axes[0].legend()
     elif handles[0]:
-        axes[0].figure.legend(*handles, loc="outside upper center", ncols=3)
+        axes[0].figure.legend(*handles, loc="outside upper center", ncols=n_columns)
 
 
 def bars(ax, x, y, error, hue, label=None):
@@ -86,13 +86,14 @@ def bars(ax, x, y, error, hue, label=None):
     ax.errorbar(x, y, error, color=hue, label=label, **style)
 
 
-def intervals(ax, centers, outer, inner, labels):
-    """Rows of thin and thick intervals, in colour where the thin one excludes zero."""
+def intervals(ax, centers, outer, inner, labels, none=0.0):
+    """Rows of thin and thick intervals, in colour where thin ones exclude `none`."""
     rows = np.arange(len(centers))
-    hues = np.where((outer[:, 0] > 0) | (outer[:, 1] < 0), color(0), "0.55")
-    ax.axvline(0.0, color="0.3", linestyle="--", linewidth=0.9, zorder=0)
+    hues = np.where((outer[:, 0] > none) | (outer[:, 1] < none), color(0), "0.55")
+    ax.axvline(none, color="0.3", linestyle="--", linewidth=0.9, zorder=0)
     ax.hlines(rows, *outer.T, color=hues, linewidth=1.3)
-    ax.hlines(rows, *inner.T, color=hues, linewidth=3.2)
+    if inner is not None:
+        ax.hlines(rows, *inner.T, color=hues, linewidth=3.2)
     style = {"c": "white", "edgecolors": hues, "linewidths": 1.4, "zorder": 3}
     ax.scatter(centers, rows, s=22, **style)
     ax.set_yticks(rows if labels else [], labels)

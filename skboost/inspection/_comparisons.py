@@ -71,7 +71,8 @@ def compare(
         ``class`` (of more than two) where there are some, ``difference`` (posterior
         mean, in units of the response) with ``lower`` and ``upper`` end of its central
         interval and ``probability_positive``, and ``ratio`` (posterior median) with
-        ``ratio_lower`` and ``ratio_upper``, NaN where averages are not all positive.
+        ``ratio_lower`` and ``ratio_upper``, NaN of slopes and where averages are not
+        all positive.
 
     Raises
     ------
@@ -116,7 +117,10 @@ def compare(
             asked.averages(with_values(X, column, value), shares) for value in values
         )
         for label, other in zip(name, others, strict=True):
-            found.append((column, label, (other - first) / width, _ratio(other, first)))
+            ratio = (
+                _ratio(other, first) if width == 1.0 else np.full_like(other, np.nan)
+            )
+            found.append((column, label, (other - first) / width, ratio))
     return _comparisons(found, labels, by, asked.classes, tail)
 
 

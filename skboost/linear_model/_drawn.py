@@ -46,6 +46,8 @@ def linear_predictors(X, intercept, theta, offset=None):
 class DrawnNumbers:
     """Numbers with noise of `scale` (n_draws,) around `eta`."""
 
+    kind = "response"
+
     eta: np.ndarray
     noise: object
     scale: np.ndarray
@@ -75,6 +77,8 @@ class DrawnNumbers:
 @dataclass(frozen=True, eq=False)
 class DrawnCounts:
     """Counts of mean exp(eta), with a dispersion (n_draws,) where they have one."""
+
+    kind = "count"
 
     eta: np.ndarray
     dispersion: np.ndarray | None = None
@@ -122,6 +126,8 @@ class DrawnClasses:
     over draws: sharpened ones, and those of models against all others.
     """
 
+    kind = "probability"
+
     proba: np.ndarray
     averaged: np.ndarray | None = None
 
@@ -160,6 +166,8 @@ class DrawnClasses:
 @dataclass(frozen=True, eq=False)
 class DrawnTrials:
     """Successes among trials (n_rows,), each with a probability (n_rows, n_draws)."""
+
+    kind = "probability of a success"
 
     proba: np.ndarray
     trials: np.ndarray
