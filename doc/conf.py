@@ -173,6 +173,7 @@ PAGES_OF_MODULES = {
     "decomposition": "matrix_factorization",
     "exceptions": "running",
     "families": "boosting",
+    "inspection": "questions",
     "linear_model": "regression",
     "mixture": "boosted_mixture",
     "orbits": "orbits",
