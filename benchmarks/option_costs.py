@@ -27,8 +27,6 @@ SHARED = (
     {"tol": 0.01},
     ONE_BY_ONE,
     {"orbit": None},
-    {"calibrate": "auto"},
-    {"calibrate": "moments"},
     {"family": "student_t"},
     {"family": "laplace"},
     {"family": "gaussian-diag"},

@@ -97,7 +97,7 @@ GALLERY = {
         "online_methods",
         "stream_with_drift",
     ],
-    "how_good_is_it": ["honest_numbers", "corrections", "anytime", "prior_search"],
+    "how_good_is_it": ["honest_numbers", "anytime", "prior_search"],
     "inside_the_method": [
         "three_posteriors",
         "mixture_grows",

@@ -106,7 +106,6 @@ def boost_posterior(
     stopping="gain",
     max_components=None,
     n_draws=512,
-    calibrate=None,
     orbit="auto",
 ):
     """Approximate any posterior by a mixture, from its unnormalised log density.
@@ -208,14 +207,14 @@ def boost_posterior(
         is evaluated, judge it and refine the next surrogate. An iteration is such a
         round. Without a gradient values alone do; the climb to the mode then takes
         differences. All that is reported comes from true values at fresh draws.
-        Orbits are those of the surrogate, of four images at most; `calibrate` and
-        `warp` have to be None. See :doc:`/user_guide/dear_densities`.
+        Orbits are those of the surrogate, of four images at most; `warp` has
+        to be None. See :doc:`/user_guide/dear_densities`.
     init : {"all", "single"}, default="all"
         "all" begins with a component at every mode that climbs from `x0` and from
         around the mixture lead to. "single" is Algorithm 1 of the papers: one component
         at one point, and all others by its own search; modes are never looked for.
     random_state, max_iter, tol, max_time, family, objective, step_size, corrective, \
-    search, refine, stopping, max_components, n_draws, calibrate, orbit
+    search, refine, stopping, max_components, n_draws, orbit
         As in `BoostedBayesianLogisticRegression`, with the same defaults.
 
     Returns
@@ -264,7 +263,7 @@ def boost_posterior(
         "max_iter": max_iter, "tol": tol, "max_time": max_time, "family": family,
         "objective": objective, "step_size": step_size, "corrective": corrective,
         "refine": refine, "stopping": stopping, "max_components": max_components,
-        "n_draws": n_draws, "calibrate": calibrate, "orbit": orbit, "warp": warp,
+        "n_draws": n_draws, "orbit": orbit, "warp": warp,
         "surrogate": surrogate, "dim": dim, "x0": x0, "constraints": constraints,
         "names": names, "temperature": temperature, "failures": failures, "init": init,
         "random_state": random_state, "x0_scale": x0_scale, "search": search,
@@ -298,7 +297,7 @@ def boost_posterior(
     previous = None if start is None else run_of(start, engine, target, warp)
     options = Options(
         engine, make_limits(params, max_evaluations or np.inf), previous, GOES_ON,
-        warp, calibrate, orbit, names, constraints, verbose=verbose,
+        warp, orbit, names, constraints, verbose=verbose,
     )  # fmt: skip
     fit = _boosted(target, options, observer)
     # A surrogate chooses its draws and its family.
@@ -332,7 +331,7 @@ def _engine(target, params, starts, seed, box):
         return engine
     # What a surrogate has no evaluations for, or no use.
     with_surrogate = {
-        "warp": None, "calibrate": None, "objective": "kl", "stopping": "gain",
+        "warp": None, "objective": "kl", "stopping": "gain",
     }  # fmt: skip
     for name, allowed in with_surrogate.items():
         if params[name] != allowed:

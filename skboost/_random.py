@@ -16,7 +16,7 @@ _MOST_QUASI = 1000
 
 # Purposes keep the streams of one iteration apart.
 BASE, SEARCH, POOL, REFINE, FRESH, PROBE, REPORT, MODES, WARP = range(9)
-CALIBRATE, INTERVAL, ORBIT, EFFECTS, EVIDENCE = 9, 10, 11, 12, 13
+INTERVAL, ORBIT, EFFECTS, EVIDENCE = 10, 11, 12, 13
 
 
 def root_seed(random_state):

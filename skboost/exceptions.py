@@ -3,7 +3,7 @@
 from skboost.fitting import CheckpointWarning, FitInterrupted
 from skboost.objectives import DegenerateComponentWarning
 from skboost.online import DivergedError
-from skboost.posterior import CalibrationWarning, ImportanceWarning
+from skboost.posterior import ImportanceWarning
 from skboost.targets import (
     FailedEvaluationError,
     FailedEvaluationWarning,
@@ -13,7 +13,6 @@ from skboost.targets import (
 )
 
 __all__ = [
-    "CalibrationWarning",
     "CheckpointWarning",
     "DegenerateComponentWarning",
     "DivergedError",

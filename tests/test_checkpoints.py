@@ -46,7 +46,6 @@ WAYS = [
     {"objective": "hellinger", "step_size": "line-search", "family": "gaussian"},
     {"step_size": "adaptive", "corrective": "away", "refine": True},
     {"family": StudentT("diag", df=(3.0, 8.0))},
-    {"calibrate": "moments"},
 ]
 slow = pytest.mark.slow
 KILLED = [

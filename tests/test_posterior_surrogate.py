@@ -129,9 +129,7 @@ def test_points_of_zero_density_and_failures_are_survived():
     assert result.elbo < LOG_2PI + np.log(0.8414) + 4.0 * result.elbo_se
 
 
-@pytest.mark.parametrize(
-    "bad", [{"warp": "auto"}, {"calibrate": "auto"}, {"stopping": "gap"}]
-)
+@pytest.mark.parametrize("bad", [{"warp": "auto"}, {"stopping": "gap"}])
 def test_what_needs_many_evaluations_is_refused(bad):
     (name,) = bad
     with pytest.raises(ValueError, match=f"needs {name}="):

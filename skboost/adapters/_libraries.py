@@ -157,9 +157,6 @@ class _Compiled(Density):
     The model's graph is that of one point; ``vectorize_graph`` makes it one of rows.
     """
 
-    # Scales are exponentials of the unconstrained coordinates.
-    light_tails = True
-
     def __init__(self, model, point):
         from pymc.pytensorf import join_nonshared_inputs
         from pytensor import grad
@@ -252,9 +249,6 @@ def from_bridgestan(model):
 
 class _Stan(Density):
     """A Stan model; in another process it is loaded again from its library."""
-
-    # Scales are exponentials of the unconstrained coordinates.
-    light_tails = True
 
     def __init__(self, model):
         self.model = model

@@ -20,8 +20,8 @@ class Options:
     """What a user asks of a fit, beside its target.
 
     `engine` has ``init``, ``step`` and ``last_look``; `previous` is the `Run` to go on
-    with, and `goes_on` what asks for that, for messages. `warp`, `calibrate`, `orbit`
-    and `verbose` have the values of these parameters.
+    with, and `goes_on` what asks for that, for messages. `warp`, `orbit` and
+    `verbose` have the values of these parameters.
     ``posterior(mixture, names, constraints)`` makes what users meet of a mixture.
     """
 
@@ -30,7 +30,6 @@ class Options:
     previous: object = None
     goes_on: tuple = WARM_START
     warp: str | None = None
-    calibrate: str | None = None
     orbit: str | int | None = None
     names: object = None
     constraints: object = None

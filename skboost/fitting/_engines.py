@@ -6,7 +6,6 @@ from numbers import Integral, Real
 from skboost._settings import Settings
 from skboost._sklearn import InstanceOf, Interval, Options, StrOptions
 from skboost.boosting import COMBINATIONS, TOL, Boosting, HeldScales, allowed_kl
-from skboost.calibration import CALIBRATIONS
 from skboost.families import FAMILIES, Gaussian, VariationalFamily, as_family
 from skboost.fitting._stopping import AUTO, Limits
 from skboost.frank_wolfe import CORRECTIVE, STEP_SIZES, StepSize
@@ -61,7 +60,6 @@ BOOSTING_CONSTRAINTS = {
     "max_time": [Interval(Real, 0, None, closed="neither"), None],
     "n_draws": [Interval(Integral, 2, None, closed="left")],
     "n_restarts": [Interval(Integral, 1, None, closed="left")],
-    "calibrate": [StrOptions(set(CALIBRATIONS)), None],
     "orbit": [StrOptions({"auto"}), Options(Integral, set(ORDERS)), None],
     "temperature": [Interval(Real, 0, 1, closed="right")],
     "warm_start": ["boolean"],

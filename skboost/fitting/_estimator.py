@@ -157,7 +157,6 @@ class BoostedEstimator(FittingEstimator):
             engine,
             make_limits(params),
             previous=None if before is None else before.run,
-            calibrate=params.get("calibrate"),
             orbit=params.get("orbit"),
             names=names,
             constraints=constraints,

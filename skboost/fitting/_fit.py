@@ -11,7 +11,6 @@ import numpy as np
 from skboost._budget import Budget, BudgetSpent
 from skboost._parallel import single_threaded
 from skboost._random import ORBIT, generator
-from skboost.calibration import Calibration
 from skboost.fitting._correct import CUT_SHORT, Corrected, corrected, declined
 from skboost.fitting._judgement import (
     by_held_draws,
@@ -67,7 +66,6 @@ class Report(NamedTuple):
     remaining_kl_interval: tuple
     pareto_k: float
     message: str
-    calibration: Calibration | None
     orbiting: OrbitReport | None
     log_evidence: float = float("nan")
     log_evidence_se: float = float("nan")
@@ -116,9 +114,7 @@ class Fit:
 
     def judge(self):
         """Draw anew, and look for missed modes: what a warning depends on."""
-        asked = self._options.calibrate is not None
-        mixture = self.corrected.mixture.base if asked else None
-        judgement = judged(self._problem, self.run, mixture)
+        judgement = judged(self._problem, self.run)
         if judgement.from_held_draws and self._problem.engine.draws_anew:
             self.corrected = declined(self.run, self._options, CUT_SHORT)
         self._judged_by(judgement)
@@ -186,15 +182,13 @@ class Fit:
 
     @property
     def mixture(self):
-        """What predictions average over: before orbits, after `calibrate`."""
+        """What predictions average over: before orbits."""
         return self.stages[-1]
 
     @cached_property
     def stages(self):
         """The best mixture known after each iteration; the last one is `mixture`."""
-        asked = self._options.calibrate is not None
-        last = self.corrected.mixture if asked else self.run.stages[-1]
-        return (*self.run.stages[:-1], last.base)
+        return (*self.run.stages[:-1], self.run.stages[-1].base)
 
     @property
     def n_iter(self):
@@ -258,7 +252,6 @@ class Fit:
             remaining_kl_interval=tuple(interval),
             pareto_k=remaining.khat,
             message=message_of(*parts),
-            calibration=done.calibration,
             orbiting=done.orbiting,
             log_evidence=judgement.log_evidence.value,
             log_evidence_se=judgement.log_evidence.known_se,

@@ -54,7 +54,7 @@ def _remarks(problem, run, corrected, judgement, interval):
     """What a message says beside the reason for the end."""
     engine, target, *_ = problem
     remarks = _of_interval(interval) if run.end else ""
-    remarks += _of_calibration(corrected.calibration) + _of_orbits(corrected.orbiting)
+    remarks += _of_orbits(corrected.orbiting)
     if run.history[0].cut_short:
         remarks += (
             " The first component was cut short: limits ended its search before it was "
@@ -108,18 +108,6 @@ def _of_interval(interval):
     return (
         f" Between {lower:.2g} and {upper:.2g} nats of KL remain, as far as points "
         "around the posterior reach."
-    )
-
-
-def _of_calibration(calibration):
-    """What became of a correction, as a sentence; empty where none was asked for."""
-    if calibration is None:
-        return ""
-    if not calibration.applied:
-        return f" No correction was applied: {calibration.reason}"
-    return (
-        f" A correction ({calibration.method}, step {calibration.step:g}) was applied "
-        f"and changed the ELBO by {calibration.elbo_change:.2g} nats."
     )
 
 

@@ -6,7 +6,6 @@ from functools import cached_property
 import numpy as np
 
 from skboost._pickles import VersionedPickle
-from skboost.calibration import Calibration
 from skboost.fitting._fit import Fit, FromFit, Report
 from skboost.fitting._judgement import FoundMode
 from skboost.orbits import OrbitReport
@@ -35,9 +34,9 @@ class BoostingResult(VersionedPickle):
 
     All values except `pareto_k` are in nats and use draws that were not seen in
     fitting. `posterior`, `elbo`, `remaining_kl` and their errors, the interval,
-    `pareto_k`, `message`, `calibration`, `orbiting` and the counts of evaluations need
-    further evaluations, within the limits of the run: they are made once, when the
-    first of these is asked for. Until then the result holds the density.
+    `pareto_k`, `message`, `orbiting` and the counts of evaluations need further
+    evaluations, within the limits of the run: they are made once, when the first of
+    these is asked for. Until then the result holds the density.
 
     Attributes
     ----------
@@ -65,8 +64,6 @@ class BoostingResult(VersionedPickle):
         the unconstrained one), the number ``n_climbs`` of them, ``mass``, the share of
         what all these modes hold by draws around each, and ``in_mixture``. Empty where
         no modes were looked for.
-    calibration : Calibration or None
-        What became of the correction; None without `calibrate`.
     orbiting : OrbitReport or None
         What orbits gained; None without `orbit`.
     converged : bool
@@ -117,7 +114,6 @@ class BoostingResult(VersionedPickle):
     log_evidence_se = FromFit("report.log_evidence_se")
     modes_found = FromFit("report.modes_found")
     message = FromFit("report.message")
-    calibration = FromFit("report.calibration")
     orbiting = FromFit("report.orbiting")
 
     def __init__(self, fit, target):
@@ -256,8 +252,8 @@ class BoostingResult(VersionedPickle):
         header, arrays = pack_mixtures([p.mixture for p in (posterior, *self.stages)])
         arrays |= orbit_arrays(posterior._mixture)
         values = {name: getattr(self, name) for name in (*_REPORTED, *_COUNTS)}
-        for name in ("calibration", "orbiting"):
-            values[name] = None if values[name] is None else asdict(values[name])
+        orbiting = values["orbiting"]
+        values["orbiting"] = None if orbiting is None else asdict(orbiting)
         header |= {
             "names": posterior.names,
             "constraints": constraints_record(posterior.constraints),
@@ -290,11 +286,10 @@ class BoostingResult(VersionedPickle):
 
 def _report(values):
     """The report that a file holds; those of earlier versions have no corrections."""
-    kinds = {"calibration": Calibration, "orbiting": OrbitReport}
     held = {name: values.get(name) for name in _REPORTED}
     held["modes_found"] = tuple(FoundMode(*one) for one in held["modes_found"] or ())
-    for name, kind in kinds.items():
-        held[name] = None if held[name] is None else kind(**held[name])
+    if held["orbiting"] is not None:
+        held["orbiting"] = OrbitReport(**held["orbiting"])
     interval = held["remaining_kl_interval"] or (0.0, float("inf"))
     held["remaining_kl_interval"] = tuple(interval)
     return Report(**held)

@@ -62,9 +62,6 @@ class HierarchicalTarget(Target):
     there are too many for the full covariances that lead back.
     """
 
-    # Predictions may be exponentials of scales.
-    light_tails = True
-
     def __init__(
         self, marginal, prior, scale, level_priors, transforms, centring=Target.centring
     ):

@@ -31,7 +31,6 @@ class FormulaEstimator(NewRows, BoostedEstimator):
     """
 
     _elsewhere = PARAMETERS_ELSEWHERE
-    calibration_ = FromFit("report.calibration")
     orbiting_ = FromFit("report.orbiting")
 
     # Parameters that the formula says, with the values that say nothing.

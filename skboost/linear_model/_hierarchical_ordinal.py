@@ -67,7 +67,7 @@ class BoostedHierarchicalOrdinalRegression(BoostedHierarchicalLogisticRegression
         As of `BoostedHierarchicalLogisticRegression`.
     elbo_, elbo_se_, elbo_path_, gain_path_, duality_gap_, duality_gap_se_, \
     duality_gap_path_, remaining_kl_, remaining_kl_se_, remaining_kl_interval_, \
-    pareto_k_, calibration_, orbiting_, n_iter_, converged_, message_, history_
+    pareto_k_, orbiting_, n_iter_, converged_, message_, history_
         As of `BoostedBayesianLogisticRegression`; group effects are integrated out of
         all bounds.
     n_dropped_ : int

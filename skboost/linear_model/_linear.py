@@ -129,7 +129,7 @@ class BoostedBayesianLinearRegression(BayesianRegressor, FlatRegression):
         What `fit` does with rows that lack a value: raise an error, or leave them out.
     temperature, max_iter, tol, max_time, warm_start, random_state, n_jobs, verbose, \
     family, objective, step_size, corrective, search, refine, stopping, \
-    max_components, n_draws, calibrate, orbit
+    max_components, n_draws, orbit
         As in `BoostedBayesianLogisticRegression`, with the same defaults.
 
     Attributes
@@ -149,7 +149,7 @@ class BoostedBayesianLinearRegression(BayesianRegressor, FlatRegression):
         Rows that `fit` left out.
     elbo_, elbo_se_, elbo_path_, gain_path_, duality_gap_, duality_gap_se_, \
     duality_gap_path_, remaining_kl_, remaining_kl_se_, remaining_kl_interval_, \
-    pareto_k_, calibration_, orbiting_, n_iter_, converged_, message_, history_, \
+    pareto_k_, orbiting_, n_iter_, converged_, message_, history_, \
     n_features_in_, feature_names_in_
         As of `BoostedBayesianLogisticRegression`.
 
@@ -215,7 +215,6 @@ class BoostedBayesianLinearRegression(BayesianRegressor, FlatRegression):
         stopping="gain",
         max_components=None,
         n_draws=512,
-        calibrate=None,
         orbit="auto",
     ):
         pass

@@ -125,11 +125,6 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, FlatRegression):
         Monte Carlo draws kept per searched component; 2,048 for 22 to 43 coefficients.
         Where their noise hides what iterations gain, a run goes on with twice as many,
         twice at most, but for Gaussian components.
-    calibrate : {"auto", "moments"}, default=None
-        Correction of moments and tails after boosting, declined where it gains nothing
-        that can be told from noise. ``"auto"`` spends little of the ELBO on it;
-        ``"moments"`` does what it takes for standard deviations and intervals. See
-        :doc:`/user_guide/quality`.
     orbit : "auto", int or None, default="auto"
         Images of a point over which every component is reweighted after boosting; what
         remains falls as their number doubles. A power of two, up to 1,024; ``"auto"``
@@ -175,8 +170,6 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, FlatRegression):
     remaining_kl_interval_ : tuple of float
         (low, high) estimate of the remaining error, in nats. What short chains from
         the posterior do not reach is not in it; `high` is inf where nothing is known.
-    calibration_ : Calibration or None
-        What became of the correction; None without `calibrate`.
     orbiting_ : OrbitReport or None
         What orbits gained; None without `orbit`.
     n_iter_ : int
@@ -203,9 +196,9 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, FlatRegression):
     -----
     What needs more evaluations of the log joint is computed when first asked for, once
     and the same for the same seed: ``posterior_``, ``elbo_``, ``remaining_kl_``,
-    ``message_``. Predictions and ``coef_`` need none, unless `calibrate` is given.
-    Until then a fitted estimator holds its rows; a pickle or a copy computes it first,
-    and has no rows. Of rows changed in place a warning says what is left out.
+    ``message_``. Predictions and ``coef_`` need none. Until then a fitted estimator
+    holds its rows; a pickle or a copy computes it first, and has no rows. Of rows
+    changed in place a warning says what is left out.
 
     References
     ----------
@@ -261,7 +254,6 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, FlatRegression):
         stopping="gain",
         max_components=None,
         n_draws=512,
-        calibrate=None,
         orbit="auto",
     ):
         pass

@@ -74,7 +74,7 @@ class BoostedBayesianOrdinalRegression(BayesianClassifier, FlatRegression):
         zero, at the centre of the columns. ``"auto"`` is 10.
     formula, missing, temperature, max_iter, tol, max_time, warm_start, random_state, \
     n_jobs, verbose, family, objective, step_size, corrective, search, refine, \
-    stopping, max_components, n_draws, calibrate, orbit
+    stopping, max_components, n_draws, orbit
         As in `BoostedBayesianLogisticRegression`, with the same defaults.
 
     Attributes
@@ -95,7 +95,7 @@ class BoostedBayesianOrdinalRegression(BayesianClassifier, FlatRegression):
         there for a scale that is given.
     elbo_, elbo_se_, elbo_path_, gain_path_, duality_gap_, duality_gap_se_, \
     duality_gap_path_, remaining_kl_, remaining_kl_se_, remaining_kl_interval_, \
-    pareto_k_, calibration_, orbiting_, n_iter_, converged_, message_, history_, \
+    pareto_k_, orbiting_, n_iter_, converged_, message_, history_, \
     n_dropped_, n_features_in_, feature_names_in_
         As of `BoostedBayesianLogisticRegression`.
 
@@ -164,7 +164,6 @@ class BoostedBayesianOrdinalRegression(BayesianClassifier, FlatRegression):
         stopping="gain",
         max_components=None,
         n_draws=512,
-        calibrate=None,
         orbit="auto",
     ):
         pass

@@ -35,7 +35,7 @@ from skboost.mixture._priors import (
 from skboost.mixture._rows import canonical, read_rows, warn_of_few_rows, weighted_rows
 
 # Hyperparameters of other boosted estimators that mixtures lack.
-_LACKING = ("family", "objective", "search", "refine", "calibrate", "orbit")
+_LACKING = ("family", "objective", "search", "refine", "orbit")
 
 
 # Seconds that boosting has at least after a search for the number of clusters.

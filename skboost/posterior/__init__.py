@@ -9,7 +9,6 @@ from skboost.posterior._backed import (
 )
 from skboost.posterior._distances import ErrorEstimates, HellingerEstimate
 from skboost.posterior._importance import (
-    CalibrationWarning,
     Evidence,
     ImportanceSample,
     ImportanceWarning,
@@ -44,7 +43,6 @@ from skboost.posterior._transformed import SampledMarginal, TransformedMarginal
 
 # What users import; the rest is for other rooms.
 __all__ = [
-    "CalibrationWarning",
     "ErrorEstimates",
     "Evidence",
     "HellingerEstimate",

@@ -1,6 +1,5 @@
 """What a log joint that a user passes says of a posterior: weights and corrections."""
 
-import warnings
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -8,12 +7,10 @@ import numpy as np
 from scipy.special import logsumexp, ndtri
 
 from skboost._math import mean_and_se
-from skboost._random import root_seed
 from skboost.approximation import effective_sample_size, log_mean_weight, psis
-from skboost.calibration import CALIBRATIONS, calibrate
 from skboost.posterior._distances import estimate_errors
 from skboost.posterior._marginal import check_level
-from skboost.targets import CallableTarget, Target, TransformedTarget
+from skboost.targets import Target
 
 
 class ImportanceWarning(UserWarning):
@@ -283,46 +280,3 @@ class LogJointTarget(Target):
     def log_density(self, theta, strict=False):
         """Values, checked; see `evaluate_log_joint`."""
         return evaluate_log_joint(self._log_joint, theta)
-
-
-# --- corrections after a fit
-
-
-class CalibrationWarning(UserWarning):
-    """A correction that was asked for was declined: the posterior is as before.
-
-    Examples
-    --------
-    >>> import warnings
-    >>> from skboost.exceptions import CalibrationWarning
-    >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("error", CalibrationWarning)
-    ...     pass
-    """
-
-
-def calibrated(posterior, log_joint, gradient, method, random_state):
-    """The mixture of a posterior after a correction, and what became of it; the log
-    joint is that on the scale of the posterior's users."""
-    if method not in CALIBRATIONS:
-        raise ValueError(f"method must be one of {list(CALIBRATIONS)}; got {method!r}.")
-    seed = root_seed(random_state)
-    target, known = log_joint, isinstance(log_joint, Target)
-    if gradient is not None or not known:
-        # Three to five rows, and not `dim` of them: see `CallableTarget`.
-        n = next(n for n in (3, 4, 5) if n != posterior.dim)
-        probe = posterior.sample(n, random_state=0)
-        given = _log_density_of(log_joint), posterior.dim, gradient
-        target = CallableTarget(*given, probe=probe, name="log_joint")
-        target.light_tails = known and log_joint.light_tails
-    if posterior.constraints is not None:
-        target = TransformedTarget(target, posterior.constraints)
-    mixture, calibration = calibrate(target, posterior.mixture, method, seed)
-    if not calibration.applied:
-        warnings.warn(
-            f"calibrate declined the correction: {calibration.reason} The posterior is "
-            "as before.",
-            CalibrationWarning,
-            stacklevel=3,
-        )
-    return mixture, calibration

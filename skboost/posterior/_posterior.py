@@ -12,7 +12,6 @@ import numpy as np
 from skboost.approximation import Mixture, checked_points
 from skboost.posterior._backed import as_generator, check_size
 from skboost.posterior._base import BasePosterior
-from skboost.posterior._importance import calibrated
 from skboost.posterior._marginal import Marginal, quantile_table
 from skboost.posterior._modes import mixture_modes
 from skboost.posterior._storage import (
@@ -150,70 +149,6 @@ class MixturePosterior(BasePosterior):
     def _marginals(self, indices):
         """Marginals of some coordinates."""
         return [Marginal(self._mixture, i) for i in indices]
-
-    def calibrate(
-        self,
-        log_joint,
-        gradient=None,
-        method="auto",
-        random_state=None,
-        *,
-        return_calibration=False,
-    ):
-        """A posterior with better moments and tails, corrected by the log joint.
-
-        What boosting minimises forgives missing tails and standard deviations that are
-        a few per cent small. In few dimensions Student-t components are fitted to
-        weighted draws, in many the whole mixture is shifted and stretched to the
-        moments of short gradient chains. Draws that nothing was fitted to judge it;
-        where they see no gain beyond noise it is declined. The cost is 4,000 to 100,000
-        evaluations, and it reaches no mode that the posterior lacks.
-
-        Parameters
-        ----------
-        log_joint : callable (n, dim) -> (n,), or object with ``log_density``
-            Nats; -inf is legal.
-        gradient : callable, default=None
-            Of `log_joint`, of the shape of its argument; None asks autograd. Needed
-            where weights are no guide, as in many dimensions.
-        method : {"auto", "moments"}, default="auto"
-            ``"auto"`` spends little of the ELBO; ``"moments"`` does what it takes for
-            standard deviations and intervals.
-        random_state : int, RandomState instance or None, default=None
-        return_calibration : bool, default=False
-            Whether to return what became of it as well.
-
-        Returns
-        -------
-        posterior : MixturePosterior
-            A new one, of the same class; equal to this one where it was declined.
-        calibration : Calibration
-            Only with `return_calibration`.
-
-        Warns
-        -----
-        CalibrationWarning
-            If it was declined; the message says why.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from skboost.families import Component, Gaussian
-        >>> from skboost.posterior import Mixture, MixturePosterior
-        >>> normal = Mixture.single(Component(Gaussian("diag"), np.zeros(4)))
-        >>> def log_joint(theta):
-        ...     return -0.5 * (theta**2).sum(axis=1) / 1.5**2
-        >>> wide = MixturePosterior(normal).calibrate(
-        ...     log_joint, method="moments", random_state=0
-        ... )
-        >>> bool(np.all(abs(wide.std() - 1.5) < 0.1))
-        True
-        """
-        mixture, calibration = calibrated(
-            self, log_joint, gradient, method, random_state
-        )
-        posterior = self._with_mixture(mixture)
-        return (posterior, calibration) if return_calibration else posterior
 
     def modes(self):
         """Local maxima of the mixture, before orbits, highest first: list of `Mode`.

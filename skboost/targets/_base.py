@@ -141,9 +141,6 @@ class Target:
     # Whether it is known that it can be normalised: what has no end then is a prior
     # that is too weak.
     proper = False
-    # Whether results are exponentials of coordinates: under a Student-t distribution of
-    # these they have no mean.
-    light_tails = False
     # Whether draws that judge a surrogate are worth gradients, beside values.
     scores_draws = True
     # Whether there is ``expected_curvature(mean, factor)``, as regressions have it.

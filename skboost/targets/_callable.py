@@ -62,8 +62,6 @@ class CallableTarget(Target):
         self.dim = dim
         self.n_jobs = n_jobs
         self.failures = failures
-        # Of functions that know: those of fitted models and of adapters.
-        self.light_tails = getattr(log_density, "light_tails", False)
         self.ledger = Ledger(counts=True)
         if probe is None:
             # Three to five rows: neither one row nor dim rows, so that a function

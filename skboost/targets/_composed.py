@@ -20,7 +20,6 @@ class ComposedTarget(Target):
         self.likelihood, self.prior = likelihood, prior
         self.temperature = temperature
         self.dim = likelihood.dim
-        self.light_tails = likelihood.light_tails
         self.ledger = likelihood.ledger
         # A mixture as prior cannot fail.
         self._function_as_prior = isinstance(prior, Target)
@@ -149,7 +148,7 @@ class CentredTarget(Target):
 
     def __init__(self, target):
         self.target, self.dim, self.ledger = target, target.dim, target.ledger
-        for name in ("exact_gaussian", "knows_curvature", "log_concave", "light_tails"):
+        for name in ("exact_gaussian", "knows_curvature", "log_concave"):
             setattr(self, name, getattr(target, name))
         if target.first_guess is not None:
             mean, width = target.first_guess
@@ -197,9 +196,6 @@ class TransformedTarget(Target):
         self.target, self.constraints = target, constraints
         self.dim = constraints.n_free
         self.ledger = target.ledger
-        # A coordinate may be mapped by an exponential.
-        mapped = any(part.transform.exponential for part in constraints.parts)
-        self.light_tails = mapped or target.light_tails
 
     @property
     def largest_coordinate(self):
@@ -254,7 +250,7 @@ class LogJoint(Target):
 
     def __init__(self, target, names=None):
         self._target = target
-        self.dim, self.light_tails = target.dim, target.light_tails
+        self.dim = target.dim
         self.names = None if names is None else tuple(names)
 
     def __repr__(self):

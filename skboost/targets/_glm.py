@@ -154,7 +154,6 @@ class GLMTarget(Target):
         # Where the intercepts have their prior; at zero by default.
         columns = centre if self.intercept else None
         self.centring = Centre(columns, likelihood.n_outputs)
-        self.light_tails = likelihood.light_tails
         self.prior = NormalPrior() if prior is None else prior
         if scale is not None and np.shape(scale) == (n_coefs,):
             scale = np.tile(scale, likelihood.n_outputs)

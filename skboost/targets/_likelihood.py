@@ -73,8 +73,6 @@ class Likelihood:
     """
 
     n_outputs = 1
-    # Whether means are exponentials of linear predictors; see `Target`.
-    light_tails = False
     # Whether the log likelihood of a row is concave in its linear predictors.
     log_concave = False
     # Whether it is linear in y, but for a constant: rows that differ in y alone are
@@ -213,7 +211,6 @@ class Poisson(Likelihood):
     log_concave = True
     linear_in_y = True
     n_temporaries = 2
-    light_tails = True
 
     def checked(self, y, n_samples):
         """Responses as an array (n_samples,); a ValueError where they mean nothing."""

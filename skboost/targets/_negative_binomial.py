@@ -33,7 +33,6 @@ class NegativeBinomial(Likelihood):
     3.3 (the model NB2).
     """
 
-    light_tails = True
     n_further = 1
     n_temporaries = 4
 

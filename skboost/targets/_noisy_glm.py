@@ -203,8 +203,6 @@ class NoisyGLMTarget(GLMTarget):
         self.prior = WithNoiseScale(self.prior, noise_scale_prior)
         self.scale = np.append(self.scale, 1.0)
         self.dim += 1
-        # The noise scale is an exponential.
-        self.light_tails = True
 
     @property
     def scale_prior(self):

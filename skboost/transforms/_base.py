@@ -7,13 +7,10 @@ class Transform:
     """One-to-one smooth map of z (n, k - n_dropped) to points theta (n, k) of a set.
 
     `n_dropped` coordinates follow from the others: the Jacobian is that of the first
-    ``k - n_dropped``. `each` has the range of a single coordinate. `exponential` says
-    that theta is so steep in z that Student-t distributions of z may leave it without
-    moments.
+    ``k - n_dropped``. `each` has the range of a single coordinate.
     """
 
     elementwise = False
-    exponential = False
     min_size = 1
     n_dropped = 0
 

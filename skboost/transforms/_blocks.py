@@ -80,7 +80,6 @@ class Ordered(Transform):
     Manual, "Ordered vector").
     """
 
-    exponential = True
     name = "ordered"
     min_size = 2
     each = Real()

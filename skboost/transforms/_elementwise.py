@@ -38,8 +38,6 @@ class Real(Elementwise):
 class LowerBound(Elementwise):
     """``theta = low + exp(z)``, constant beyond abs(z) of 700 and never `low`."""
 
-    exponential = True
-
     def __init__(self, low=0.0):
         self.low = float(low)
 
@@ -69,7 +67,6 @@ class Scale(Elementwise):
     """
 
     low = 0.0
-    exponential = True
 
     def __init__(self, size=1.0):
         self.size = float(size)
@@ -109,8 +106,6 @@ def _mills(z):
 
 class UpperBound(Elementwise):
     """``theta = high - exp(-z)``: increasing in z, as quantiles want it."""
-
-    exponential = True
 
     def __init__(self, high):
         self.high = float(high)

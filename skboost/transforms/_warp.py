@@ -231,7 +231,6 @@ class _Composed(Transform):
     """A warp, then constraints, as one transform of all coordinates together."""
 
     # Powers of Student-t variables may lack moments.
-    exponential = True
 
     def __init__(self, base, warp):
         self.base, self.warp = base, warp

@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 
 from skboost import BoostedBayesianLogisticRegression
-from skboost.approximation import Mixture
-from skboost.calibration import Calibration
-from skboost.fitting import Observer, RunInterrupted, _correct, _prepare
+from skboost.fitting import Observer, RunInterrupted, _prepare
 from skboost.targets import LogDensityError
 
 
@@ -139,25 +137,11 @@ class TestPreparing:
 
 
 class TestCorrections:
-    def test_skewing_follows_the_calibration(self, banana, monkeypatch):
-        def calibrate(target, mixture, *args, **more):
-            return Mixture.single(mixture.components[0].widen(2.0)), known
-
-        known = Calibration("affine", step=1.0)
-        monkeypatch.setattr(_correct, "calibrate", calibrate)
-        fit = banana.boost(1, calibrate="auto", orbit="auto")
-        assert fit.corrected.calibration is known
-        assert fit.corrected.orbiting.n_evaluations > 0
-        wide = fit.corrected.mixture.component_scales()
-        narrow = fit.run.stages[-1].component_scales()
-        np.testing.assert_allclose(wide, 2.0 * narrow)
-
-    def test_both_are_declined_together(self, banana):
+    def test_orbits_of_what_is_improper_are_declined(self, banana):
         done = banana.boost(1).run
         last = replace(done.history[-1], improper="Stopped: no mass.")
         improper = replace(done, history=(last,))
-        fit = banana.boost(1, improper, calibrate="auto", orbit="auto")
-        assert "improper" in fit.corrected.calibration.reason
+        fit = banana.boost(1, improper, orbit="auto")
         assert "improper" in fit.corrected.orbiting.reason
         assert banana.boost(1, improper).corrected.orbiting is None
 

@@ -114,7 +114,7 @@ def boost(most, dim=5, **settings):
         {"family": "gaussian-low-rank"},
         {"family": "student_t"},
         {"objective": "hellinger"},
-        {"warp": "auto", "orbit": "auto", "calibrate": "auto"},
+        {"warp": "auto", "orbit": "auto"},
         {"failures": "zero", "tol": "auto", "orbit": "auto"},
     ],
     ids=str,

@@ -33,7 +33,6 @@ WAYS = {
     "hellinger": {"objective": "hellinger", "orbit": None, "max_iter": 2},
     "warp": {"warp": "auto"},
     "warp, constraints": {"warp": "auto", "orbit": None, "max_iter": 2, **POSITIVE},
-    "calibrate": {"calibrate": "moments", "family": "gaussian-diag", "max_iter": 1},
     "surrogate": {"surrogate": "auto", "orbit": "auto", "max_iter": 2},
 }
 FEW = {"names": ["x", "y"], "n_draws": 64, "random_state": 0}
@@ -52,7 +51,7 @@ def assert_same(one, two):
         assert_equal({key: other[key] for key in untimed}, untimed)
     for name in (
         "message", "elbo", "elbo_se", "remaining_kl", "pareto_k",
-        "remaining_kl_interval", "n_evaluations", "calibration", "orbiting",
+        "remaining_kl_interval", "n_evaluations", "orbiting",
     ):  # fmt: skip
         assert_equal(getattr(one, name), getattr(two, name), name)
     assert (one.warp is None) == (two.warp is None)

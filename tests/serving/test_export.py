@@ -64,7 +64,6 @@ MODELS = {
         TWO, family=Own(), max_iter=1, orbit=None, prior_scale=1.0
     ),
     "roots": lambda: logistic(TWO, family="gaussian-diag", objective="hellinger"),
-    "calibrated": lambda: logistic(TWO, calibrate="moments", n_draws=128),
     "three classes": lambda: logistic(THREE),
     "boolean": lambda: OnlineBayesianLogisticRegression().fit(X, TWO == "yes"),
     "objects": lambda: OnlineBayesianLogisticRegression().fit(X, TWO.astype(object)),
