@@ -116,6 +116,7 @@ RUNS = (
     Run("dear_densities", (), 5),
     Run("few_rows", (), 15, ("few_rows_tune", "few_rows_judge")),
     Run("ordered_classes", (), 1),
+    Run("effects", (), 4),
     Run("option_costs", (), 3),
     Run("online_streams", (), 6),
     Run("online_streams", ("--hindsight",), 30, ("online_hindsight",)),
