@@ -16,11 +16,16 @@ from skboost._sklearn import InstanceOf, StrOptions
 from skboost.families import as_family
 from skboost.fitting import begins_in_closed_form
 from skboost.linear_model._class_predictive import SoftmaxPredictive, class_predictive
-from skboost.linear_model._model import LinearModel, priors_of, scale_of_all
+from skboost.linear_model._model import (
+    LinearModel,
+    name_of_prior,
+    priors_of,
+    scale_of_all,
+)
 from skboost.linear_model._stacked import stacked_modes
 from skboost.proposals import left_out, propagates
 from skboost.serving import SoftmaxClassifier
-from skboost.targets import PRIORS, NormalPrior, PrincipalScale, Prior, ScalePrior
+from skboost.targets import PRIORS, NormalPrior, Prior, ScalePrior
 
 PRIOR_OF_CLASSES = [
     StrOptions({"auto", "principal", *PRIORS}),
@@ -105,19 +110,11 @@ class ClassModel(LinearModel):
     def attributes(self, mixture):
         """Coefficients as scikit-learn's classifiers lay them out, of a mixture."""
         own = {"classes_": self.classes, "sharpening_": self.sharpening}
-        own["prior_"] = _name_of(self.prior)
+        own["prior_"] = name_of_prior(self.prior)
         if mixture is None:
             return own
         coef, intercept = self.means(mixture)
         return own | {"coef_": coef, "intercept_": intercept}
-
-
-def _name_of(prior):
-    """What the prior of the coefficients is called."""
-    if isinstance(prior, PrincipalScale):
-        return "principal"
-    kind = type(getattr(prior, "coef", prior))
-    return next((name for name, one in PRIORS.items() if one is kind), kind.__name__)
 
 
 def sharpening_power(logs, weights):

@@ -331,7 +331,8 @@ class BayesianClassifier(NewRows, ClassifierMixin):
         pandas.DataFrame, or a structured ndarray where pandas is not installed
             A row for each coefficient, the intercept last of its class: ``odds_ratio``
             (posterior median), ``lower`` and ``upper`` end of the central interval, and
-            ``probability_above_1``.
+            ``probability_above_1``. The name of its columns says under which prior, and
+            ``attrs["prior"]`` what shrinks less.
 
         Raises
         ------
@@ -348,9 +349,7 @@ class BayesianClassifier(NewRows, ClassifierMixin):
         check_is_fitted(self)
         layout = self._model_.layout
         if layout.outputs and not self._one_against_rest:
-            return contrast_table(
-                self.posterior_, layout, self.classes_, reference, level, increment
-            )
+            return contrast_table(self, reference, level, increment)
         if reference is not None:
             first = self.classes_[:1].tolist()[0]
             against = "all others" if layout.outputs else repr(first)
@@ -358,7 +357,7 @@ class BayesianClassifier(NewRows, ClassifierMixin):
                 f"reference must be None: odds are against {against} here; got "
                 f"{reference!r}."
             )
-        return ratio_table(self.posterior_, layout, "odds_ratio", level, increment)
+        return ratio_table(self, "odds_ratio", level, increment)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

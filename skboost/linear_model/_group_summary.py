@@ -1,10 +1,12 @@
 """What a hierarchical regression has found, as tables and as a text."""
 
 from dataclasses import dataclass
+from textwrap import wrap
 
 import numpy as np
 
 from skboost.linear_model._groups import levels_of
+from skboost.linear_model._ratios import prior_in_words
 from skboost.posterior import plain_table, summary_table
 
 
@@ -27,6 +29,8 @@ class GroupSummary:
         Standard deviations of effects and noise, and correlations.
     level : float
         Posterior probability of the intervals.
+    prior : str
+        That of the coefficients, and what would shrink them less.
     elbo, remaining_kl : float
         Lower bound of the log evidence, and what it lacks by estimate, nats.
     """
@@ -37,6 +41,7 @@ class GroupSummary:
     coefficients: object
     variance_components: object
     level: float
+    prior: str
     elbo: float
     remaining_kl: float
 
@@ -52,6 +57,7 @@ class GroupSummary:
                 "",
                 f"Coefficients of the population (mean, std, {mass} interval):",
                 *_lines(self.coefficients),
+                *wrap(f"Shrunk towards 0 by a {self.prior}."),
                 "",
                 f"ELBO {self.elbo:.2f} nats; of KL about "
                 f"{max(self.remaining_kl, 0.0):.2g} nats remain.",
@@ -99,6 +105,7 @@ def summary_of_groups(estimator, level):
             every[:, n : n + len(model.components)], model.components
         ),
         level=level,
+        prior=prior_in_words(estimator)[1],
         elbo=estimator.elbo_,
         remaining_kl=estimator.remaining_kl_,
     )

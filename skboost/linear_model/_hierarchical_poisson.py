@@ -379,11 +379,11 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
         pandas.DataFrame, or a structured ndarray where pandas is not installed
             A row for each coefficient, the intercept last: ``rate_ratio``
             (posterior median), ``lower`` and ``upper`` end of the central interval, and
-            ``probability_above_1``.
+            ``probability_above_1``. The name of its columns says under which prior, and
+            ``attrs["prior"]`` what shrinks less.
         """
         check_is_fitted(self)
-        layout = self._model_.layout
-        return ratio_table(self.posterior_, layout, "rate_ratio", level, increment)
+        return ratio_table(self, "rate_ratio", level, increment)
 
     @property
     def dispersion_(self):

@@ -374,3 +374,11 @@ def highest_point(target, start, unit, max_iter=500):
     back, options = target.centring.back, {"maxiter": max_iter}
     z, _ = climb(value_and_gradient, np.zeros(len(start)), options, budget=budget)
     return back(start + unit * z)
+
+
+def name_of_prior(prior):
+    """What the prior of the coefficients is called."""
+    if isinstance(prior, PrincipalScale):
+        return "principal"
+    kind = type(getattr(prior, "rest", getattr(prior, "coef", prior)))
+    return next((name for name, one in PRIORS.items() if one is kind), kind.__name__)

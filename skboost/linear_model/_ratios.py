@@ -4,25 +4,29 @@ import numpy as np
 
 from skboost._math import weighted_quantiles
 from skboost.linear_model._methods import tails_of, weighted_draws
+from skboost.linear_model._model import name_of_prior
 from skboost.posterior import summary_table
 
 # Draws that contrasts of classes are quantiles of, and how many numbers they may hold.
 _N_DRAWS, _MOST_NUMBERS = 1 << 14, 1 << 24
 
 
-def ratio_table(posterior, layout, kind, level, increment):
+def ratio_table(estimator, kind, level, increment):
     """Exponentials of coefficients and intercepts, a table; `kind` is its column."""
     tails_of(level)
+    posterior, layout = estimator.posterior_, estimator._model_.layout
     factor = np.tile(_factors(layout, increment), layout.n_outputs)
     table = posterior.summary(level)[: len(factor)]
     logs = np.array([table[name] for name in ("median", "lower", "upper")])
     above = np.array(table["probability_positive"])
-    return _table(kind, factor * logs, above, posterior.names[: len(factor)])
+    names = posterior.names[: len(factor)]
+    return _table(estimator, kind, factor * logs, above, names)
 
 
-def contrast_table(posterior, layout, classes, reference, level, increment):
+def contrast_table(estimator, reference, level, increment):
     """Odds ratios of all other classes against one, by draws of the posterior."""
-    tails = tails_of(level)
+    tails, classes = tails_of(level), estimator.classes_
+    posterior, layout = estimator.posterior_, estimator._model_.layout
     if reference is None:
         reference = classes[0]
     if reference not in classes:
@@ -43,7 +47,8 @@ def contrast_table(posterior, layout, classes, reference, level, increment):
         for name in [*layout.features, "intercept"][: len(factor)]
     ]
     factor = np.tile(factor, other.sum())
-    return _table("odds_ratio", factor * logs, masses @ (contrasts > 0), names)
+    above = masses @ (contrasts > 0)
+    return _table(estimator, "odds_ratio", factor * logs, above, names)
 
 
 def _factors(layout, increment):
@@ -66,7 +71,28 @@ def _factors(layout, increment):
     return np.append(values, [1.0] * layout.intercept)
 
 
-def _table(kind, logs, above, names):
+def _table(estimator, kind, logs, above, names):
     ratio, lower, upper = np.exp(logs)
     columns = {kind: ratio, "lower": lower, "upper": upper}
-    return summary_table(columns | {"probability_above_1": above}, names)
+    table = summary_table(columns | {"probability_above_1": above}, names)
+    if hasattr(table, "attrs"):
+        table.columns.name, sentence = prior_in_words(estimator)
+        table.attrs["prior"] = f"Shrunk towards 1 by a {sentence}."
+    return table
+
+
+def prior_in_words(estimator):
+    """The prior of the coefficients of a fit, in short and as half a sentence."""
+    model = estimator._model_
+    prior = getattr(getattr(model, "begun", None) or model, "prior", None)
+    kind = "normal" if prior is None else name_of_prior(prior)
+    # Linear predictors of numbers have a unit of their own.
+    size = getattr(getattr(model, "unit", None), "size", 1.0)
+    unit = "" if size == 1.0 else "y.std() * "
+    wide = f"prior_scale={unit}10 / X.std(axis=0) leaves nearly none"
+    if getattr(model, "scale_prior", None) is not None:
+        scale = f"whose scale is learned ({estimator.prior_scale_:.2g})"
+        return f"{kind} prior, learned", f"{kind} prior {scale}; {wide}"
+    given = estimator.prior_scale
+    scale = "of a scale for each column" if np.ndim(given) else f"of scale {given!r}"
+    return f"{kind} prior", f"{kind} prior {scale}; {wide}"

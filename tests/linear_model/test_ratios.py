@@ -140,3 +140,58 @@ def test_what_means_nothing_is_refused(three):
     two.fit(*logistic_data(60, [1.0, -2.0]))
     with pytest.raises(ValueError, match="reference must be None"):
         two.odds_ratios(reference=1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "short", "told"),
+    [
+        ({}, "principal prior, learned", "a principal prior whose scale is learned ("),
+        ({"prior": "normal"}, "normal prior, learned", "a normal prior whose scale is"),
+        ({"prior_scale": 2.0}, "normal prior", "a normal prior of scale 2.0; "),
+        ({"prior_scale": [1.0, 2.0]}, "normal prior", "a scale for each column; "),
+        (
+            {"prior": "laplace", "prior_scale": 1.0, "max_iter": 1},
+            "laplace prior",
+            "a laplace prior of scale 1.0; ",
+        ),
+    ],
+)
+def test_tables_say_under_which_prior_they_stand(settings, short, told):
+    pytest.importorskip("pandas")
+    X, y = logistic_data(60, [1.0, -2.0])
+    model = BoostedBayesianLogisticRegression(random_state=0, **settings).fit(X, y)
+    table = model.odds_ratios()
+    assert table.columns.name == short
+    assert table.attrs["prior"].startswith("Shrunk towards 1 by a ")
+    assert told in table.attrs["prior"]
+    assert table.attrs["prior"].endswith("10 / X.std(axis=0) leaves nearly none.")
+
+
+def test_what_leaves_nearly_no_prior_is_what_tables_say():
+    X, y = logistic_data(60, [1.0, -2.0])
+    X = X * [1.0, 50.0]
+    model = BoostedBayesianLogisticRegression(random_state=0)
+    learned = model.fit(X, y).coef_
+    wide = model.set_params(prior_scale=10.0 / X.std(axis=0)).fit(X, y).coef_
+    widest = model.set_params(prior_scale=100.0 / X.std(axis=0)).fit(X, y).coef_
+    assert_allclose(wide, widest, rtol=0.03)
+    assert np.all(np.abs(learned) < 0.98 * np.abs(wide))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [BoostedHierarchicalLogisticRegression, BoostedHierarchicalPoissonRegression],
+)
+def test_tables_and_summaries_with_groups_say_it_too(make):
+    pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=60), np.arange(60) % 6])
+    y = COUNTS if "Poisson" in make.__name__ else COUNTS > 2
+    model = make(groups=[1], random_state=0).fit(X, y)
+    ratios = getattr(model, "rate_ratios", None) or model.odds_ratios
+    assert ratios().columns.name == "normal prior"
+    assert "normal prior of scale 'auto'" in ratios().attrs["prior"]
+    said = " ".join(str(model.summary()).split())
+    assert (
+        "Shrunk towards 0 by a normal prior of scale 'auto'; prior_scale=10 /" in said
+    )
