@@ -26,6 +26,7 @@ from quoted import add_roles
 from reference import fold
 from sessions import session
 from siblings import add_siblings
+from tables import add_tables
 
 # ``sphinx-build -t quick`` shows code without running it, in pages and in the gallery.
 quick = tags.has("quick")  # noqa: F821  (Sphinx defines it)
@@ -265,6 +266,7 @@ def setup(app):
     app.add_transform(Sessions)
     add_roles(app)
     add_siblings(app)
+    add_tables(app)
     app.connect("autodoc-process-signature", signature_of_init)
     app.connect("autodoc-process-docstring", without_foreign_references, priority=1)
     app.connect("doctree-read", fold)

@@ -17,6 +17,7 @@ sys.path.insert(0, str(ROOT / "doc"))
 from quoted import definitions, figure  # noqa: E402
 from sessions import session  # noqa: E402
 from siblings import siblings, text_of  # noqa: E402
+from tables import quoted_table, shown  # noqa: E402
 
 
 @pytest.mark.slow
@@ -166,6 +167,38 @@ def test_figures_of_papers_are_those_of_the_results():
         assert figure(name)
     known = {f"{page}.{key}" for page, own in definitions().items() for key in own}
     assert known == set(named)
+
+
+QUOTED = re.compile(r"^\.\. quoted:: (.*)\n((?:   .*\n)*)", re.MULTILINE)
+
+
+def test_tables_of_benchmarks_are_those_of_the_results():
+    named = [
+        (files, re.findall(r":(\w+): ((?:.*\n)(?: {6}.*\n)*)", options))
+        for page in (ROOT / "doc" / "benchmarks").glob("*.rst")
+        for files, options in QUOTED.findall(page.read_text(encoding="utf-8"))
+    ]
+    assert len(named) > 15
+    for files, options in named:
+        wanted = {name: text.strip() for name, text in options}
+        headings, *rows = quoted_table(files, **wanted)
+        assert rows and {len(row) for row in rows} == {len(headings)}
+
+
+def test_quoted_tables_name_what_is_missing():
+    headings, *rows = quoted_table("many_rows", "rows; CPU s / rows=s a row", "more")
+    assert headings == ["rows", "s a row"] and rows[0][0] == "10,000"
+    with pytest.raises(ValueError, match="'no such': 0"):
+        quoted_table("many_rows", "rows", "no such")
+    with pytest.raises(ValueError, match="meets 'rows=7'"):
+        quoted_table("many_rows", "rows", where="rows=7")
+    with pytest.raises(KeyError, match="seconds"):
+        quoted_table("many_rows", "rows; seconds", "more")
+    with pytest.raises(ValueError, match="two rows have columns=20"):
+        quoted_table("many_rows", "table", "20 columns", pivot="columns: rows")
+    given = (0.12345, 123.456, 12345.6, 1e-12, None, float("nan"), True, 4000, "a|b")
+    found = ["0.123", "123.5", "12,346", "0", "–", "–", "yes", "4,000", r"a\|b"]
+    assert [shown(value) for value in given] == found
 
 
 def test_pages_of_papers_begin_with_the_call_and_decide_by_files():
