@@ -31,7 +31,6 @@ from skboost.fitting import _engines
 WITHOUT = {
     "refine": {"refine": False},
     "search_modes": {"search_modes": False},
-    "draw_growth": {"draw_growth": 1},
     "split": {"split": False},
     "second start": {"n_restarts": 1},
     # One more search for modes before a run says that it has converged.

@@ -50,10 +50,6 @@ class Settings:
     # logistic regression of P0 it took a third of the seconds of a search with its
     # refinement.
     split: bool = True
-    # Draws at most, in multiples of those that a run begins with: where noise hides
-    # what is gained they double. Twice was too little on a logistic model with 25
-    # coefficients; four times at once cost four times as much from the first doubt on.
-    draw_growth: int = 4
 
     # --- what is kept, and what is reported
 

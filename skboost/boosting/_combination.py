@@ -25,7 +25,7 @@ class Combination(ABC):
     # Whether a component may be split, and whether in place of a search.
     splits = splits_first = False
     # Whether a search that finds nothing says little while draws see that something is
-    # left: its integrals want more draws.
+    # left.
     noisy = False
     # Whether components of a first mixture come in one by one, by the masses that they
     # stand for.
@@ -49,10 +49,6 @@ class Combination(ABC):
     @abstractmethod
     def refine(self, target, iterate, state, settings):
         """All components moved together, with weights on new draws."""
-
-    @abstractmethod
-    def redrawn(self, target, iterate, t, settings):
-        """The same iterate on new draws, as many as the settings ask for."""
 
     @abstractmethod
     def gain(self, before, after):

@@ -30,6 +30,8 @@ _DRAWS_AFTER = 1_500
 _FEW = 20
 # Draws that confirm, in few dimensions, what an eighth of them says.
 _MANY = 2048
+# Times `tol` that the last component may have gained where no more is looked for.
+_MUCH = 4.0
 
 
 class Left(NamedTuple):
@@ -229,43 +231,10 @@ def _is_known_to_be_within(remaining, allowed, none_hides):
     return at_most <= allowed and not hidden
 
 
-# --- more draws: searches fit the noise of few, and an iterate is kept by chance
-
-
-# Times `tol` that may remain where a search finds less than that.
-_MUCH = 4.0
 # Nats of KL for one of squared Hellinger distance, close to the posterior.
 _NATS_PER_HELLINGER = 4.0
-# Share of what is left that uncorrelated components gain where more draws pay: Laplace
-# ones on a logistic posterior took 2.7 times the seconds for the same ELBO.
-_REACH = 0.1
-# Draws for each parameter that moves. Components have few of them for all that moves
-# in them: what they gain beside each other is less than what each fits of the noise.
-# With eight draws for each a model of benchmarks/posteriordb.py with ten coordinates
-# needed more iterations, and half as many gradients again.
-_DRAWS_EACH = 10
-
-
-def is_within_reach(gain, remaining, correlated):
-    """Whether components may gain more than noise lets them."""
-    return correlated or gain.value + N_ERRORS * gain.se >= _REACH * remaining.value
-
-
-def noise_hides(gain, tol):
-    """Whether the noise of a gain is larger than itself, and than what matters."""
-    return N_ERRORS * gain.se > max(tol, gain.value)
-
-
-def much_remains(remaining, tol):
-    """Whether draws are sure that more than `tol` remains, and see far more."""
-    return remaining.least > tol and remaining.value > _MUCH * tol
 
 
 def noisy_search_says_little(remaining, tol):
     """Whether draws see that more remains than a noisy search that finds nothing."""
     return not remaining.least <= _NATS_PER_HELLINGER * tol
-
-
-def searches_fit_noise(n_draws, n_moving):
-    """Whether draws are few for so many parameters that move together."""
-    return n_draws < _DRAWS_EACH * n_moving

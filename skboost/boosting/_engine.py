@@ -19,11 +19,7 @@ from skboost.boosting._combination import Combination
 from skboost.boosting._convergence import (
     Left,
     Price,
-    is_within_reach,
-    much_remains,
-    noise_hides,
     noisy_search_says_little,
-    searches_fit_noise,
     what_is_left,
 )
 from skboost.boosting._moves import Trial, tried
@@ -158,7 +154,6 @@ class Boosting:
         if grown is components:
             return state
         t, settings = state.iteration, self.settings
-        settings = settings.with_more_draws(state.draw_multiplier)
         iterate = self.combination.begin(target, grown, settings)
         fresh = self._fresh(target, iterate.mixture, settings, t, 3)
         return replace(
@@ -188,18 +183,12 @@ class Boosting:
     def step(self, target, state):
         """One iteration of Algorithm 1; `BudgetSpent` where a limit ends within it."""
         began, n_before = perf_counter(), target.n_evaluations
-        settings = self.settings.with_more_draws(state.draw_multiplier)
         state = self._with_new_modes(target, state)
-        trial = tried(self, target, state, settings)
+        trial = tried(self, target, state, self.settings)
         after, move = self._after(target, state, trial)
-        if trial.move.says_next:
-            after = self._with_more_draws(target, after, trial.gain)
         component, gap, gain = trial.component, trial.gap, trial.gain
         price = self._price(target.n_evaluations - n_before, state, gain)
-        told = move, component, began, gain, gap, price
-        after, info = self._told(target, after, *told)
-        more_draws = after.draw_multiplier > state.draw_multiplier
-        return after, replace(info, tries_again=more_draws)
+        return self._told(target, after, move, component, began, gain, gap, price)
 
     def _with_new_modes(self, target, state):
         """The state with modes that are found around the mixture, ever more seldom."""
@@ -250,42 +239,6 @@ class Boosting:
             best_iteration=best_iteration,
             remaining=self._remaining(target, fresh, t),
         )
-
-    def _with_more_draws(self, target, state, gain):
-        """The state on twice the draws, where few of them hide what could be gained.
-
-        Exact expectations leave little noise, and where an objective does not seek what
-        is gained, no number of draws helps.
-        """
-        multiplier = 2 * state.draw_multiplier
-        draws_help = self.judges_gains and not self.settings.exact
-        may_double = draws_help and multiplier <= self.settings.draw_growth
-        if not (may_double and self._has_too_few_draws(state, gain)):
-            return state
-        settings, t = self.settings.with_more_draws(multiplier), state.iteration
-        fresh = self._fresh(target, state.mixture, settings, t, 2)
-        return replace(
-            state,
-            iterate=self.combination.redrawn(target, state.iterate, t, settings),
-            fresh=fresh,
-            best=fresh,
-            remaining=self._remaining(target, fresh, t),
-            draw_multiplier=multiplier,
-        )
-
-    def _has_too_few_draws(self, state, gain):
-        """Whether noise hides a gain, or searches find little although much remains."""
-        tol, remaining = self.settings.tol, state.remaining
-        if is_within_reach(gain, remaining, self.proposer.correlated):
-            n_draws = state.draw_multiplier * self.settings.n_draws
-            n_moving = self.proposer.n_moving(state.mixture)
-            fit_noise = not self.combination.noisy and gain.value > tol
-            if noise_hides(gain, tol):
-                return True
-            if fit_noise and searches_fit_noise(n_draws, n_moving):
-                return True
-        missed = much_remains(remaining, tol) or self._is_inconclusive(remaining)
-        return gain.value <= tol and missed
 
     def _is_inconclusive(self, remaining):
         """Whether a small gain proves little: draws see that more remains."""

@@ -183,7 +183,7 @@ class HeldScales:
         inner = replace(inner, iteration=state.iteration, n_before=state.n_before)
         after, info = self._within(iterate, block).step(here, inner)
         gain = Estimate(*(block.weight * error for error in info.gain))
-        done = not (gain.value > self.settings.least_gain or info.tries_again)
+        done = not gain.value > self.settings.least_gain
         block = block._replace(mixture=after.mixture, state=after, done=done)
         iterate = iterate.replace(index, block)
         new = self._state(target, iterate, state.iteration, self.settings.n_fresh)

@@ -141,10 +141,6 @@ class RootCombination(Combination):
             iterate = _settled(iterate)
         return iterate.pruned(settings.max_components)
 
-    def redrawn(self, target, iterate, t, settings):
-        roots = iterate.roots
-        return RootIterate(roots, self._pool(target, roots, t, settings))
-
     def gain(self, before, after):
         return hellinger_gain(before, after)
 

@@ -175,10 +175,6 @@ class SimplexCombination(Combination):
         weights = np.repeat(mixture.weights, len(_WIDTHS)) / len(_WIDTHS)
         return self.begin(target, Mixture(parts, weights), settings)
 
-    def redrawn(self, target, iterate, t, settings):
-        mixture = iterate.mixture
-        return SimplexIterate(mixture, self._pool(target, mixture, t, settings))
-
     def gap(self, target, state, component, settings):
         rng = generator(settings.seed, FRESH, state.iteration, 1)
         single, n = Mixture.single(component), settings.n_fresh

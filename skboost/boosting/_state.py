@@ -61,8 +61,6 @@ class State:
     remaining: RemainingKL
     # Of the target, as far as climbs have found them: tried at every search.
     modes: Modes = Modes()
-    # Draws for everything, in multiples of those that the run began with.
-    draw_multiplier: int = 1
     # Whether the next step tries a split before a search.
     split_first: bool = True
     # `Orbits` by which the run may end with `mixture`: corrections go on from them.
@@ -136,7 +134,7 @@ class Info:
     dear: str = ""
     # Whether a small gain proves little: draws see that more remains.
     inconclusive: bool = False
-    # Whether the next search knows more, as more draws: a small gain then ends no run.
+    # Whether the next search knows more: a small gain then ends no run.
     tries_again: bool = False
     # Whether limits ended the searches of the first component, or left it few draws.
     cut_short: bool = False

@@ -228,7 +228,6 @@ class SurrogateBoosting:
             tol=0.5 * self.settings.tol,
             n_draws=256,
             n_fresh=512,
-            draw_growth=1,
             search_modes=False,
             exact=False,
             allowed_kl=None,

@@ -112,10 +112,7 @@ def behind(problem, warp):
     changed = Boosting(
         DensityProposer(old.family, old.objective, start),
         engine.combination,
-        replace(
-            settings.with_more_draws(more),
-            draw_growth=max(1, settings.draw_growth // more),
-        ),
+        settings.with_more_draws(more),
     )
     return Prepared(changed, TransformedTarget(target, constraints))
 

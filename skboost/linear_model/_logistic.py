@@ -123,8 +123,6 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, FlatRegression):
         Bound on the mixture's size; the lightest components beyond it are dropped.
     n_draws : int, default=512
         Monte Carlo draws kept per searched component; 2,048 for 22 to 43 coefficients.
-        Where their noise hides what iterations gain, a run goes on with twice as many,
-        twice at most, but for Gaussian components.
     orbit : "auto", int or None, default="auto"
         Images of a point over which every component is reweighted after boosting; what
         remains falls as their number doubles. A power of two, up to 1,024; ``"auto"``

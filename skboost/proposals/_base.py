@@ -8,7 +8,7 @@ class Proposer(ABC):
 
     # Whether components have correlations between all coordinates, and whether a better
     # search means a larger gain of the mixture.
-    correlated = seeks_gain = True
+    seeks_gain = True
     # Why a run under ``tol="auto"`` needs no more than the mixture it begins with;
     # empty where it may.
     complete = ""
@@ -38,10 +38,6 @@ class Proposer(ABC):
     def with_missed(self, mixture, log_evidence, modes, settings):
         """The mixture with a component at every known mode that it lacks."""
         return mixture
-
-    def n_moving(self, mixture):
-        """Parameters that a search moves in a component; 0 where it fits no draws."""
-        return 0
 
     def missed_modes(self, mixture, modes, log_evidence, settings):
         """Known modes outside a mixture, the heaviest first."""

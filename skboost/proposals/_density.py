@@ -52,15 +52,8 @@ class FamilyProposer(Proposer):
         return f"{structure} {self.family.distribution or type(self.family).__name__}"
 
     @property
-    def correlated(self):
-        return self.family.full_covariance
-
-    @property
     def seeks_gain(self):
         return self.objective.seeks_gain
-
-    def n_moving(self, mixture):
-        return len(mixture.components[0].params)
 
     def propose(self, target, context, settings):
         """The best component that starts of many kinds lead to."""

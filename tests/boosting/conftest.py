@@ -95,9 +95,6 @@ class OnTarget(NamedTuple):
     def split(self, state):
         return self.combination.split(self.target, state, self.settings)
 
-    def with_more_draws(self, state, gain):
-        return self.engine._with_more_draws(self.target, state, gain)
-
     def run(self, limits, previous=None):
         return boost(self.target, Options(self.engine, limits, previous)).run
 

@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skboost._solver import ascend, climb
-from skboost.approximation import Estimate, FreshDraws
+from skboost.approximation import FreshDraws
 from skboost.boosting._moves import Search, Split
 from skboost.fitting import Limits, Options, boost
 
@@ -134,14 +134,6 @@ class TestSplit:
         _, info = boosting.step(state)
         assert info.move.kind != "split"
 
-    @pytest.mark.parametrize(("n_draws", "grows"), [(128, True), (512, False)])
-    def test_draws_double_for_parameters_that_move(self, engine, n_draws, grows):
-        # Five coordinates, 20 parameters: 200 draws.
-        boosting = engine(self.SKEWED, dim=5, refine=True, n_draws=n_draws)
-        state, _ = boosting.init()
-        clear = boosting.with_more_draws(state, Estimate(1.0, 1e-3))
-        assert (clear.draw_multiplier == 2) is grows
-
     @pytest.mark.parametrize("corrective", ["none", "away", "pairwise"])
     def test_the_steps_of_the_papers_come_before_splits(
         self, engine, corrective, monkeypatch
@@ -162,53 +154,6 @@ class TestSplit:
             monkeypatch.setattr(move, "trial", noted(move, move.trial))
         boosting.step(state)
         assert state.split_first and tried[0] is Search
-
-
-class TestNoise:
-    def test_draws_double_twice_where_noise_hides_gains(self, engine):
-        boosting = engine("cauchy", tol=1e-3, n_draws=64, n_fresh=128)
-        state, info = boosting.init()
-        doubled = boosting.with_more_draws(state, Estimate(0.01, 0.01))
-        assert doubled.draw_multiplier == 2
-        grown = boosting.with_more_draws(doubled, Estimate(0.01, 0.01))
-        assert grown.draw_multiplier == 4
-        assert len(grown.fresh.theta) == 4 * len(state.fresh.theta)
-        assert len(grown.iterate.pool.theta) == 4 * len(state.iterate.pool.theta)
-        assert grown.mixture is state.mixture
-        assert grown.best is grown.fresh
-        after, info = boosting.step(grown)
-        assert after.draw_multiplier == 4
-        assert len(after.fresh.theta) >= 4 * 128
-        assert info.elbo == after.fresh.elbo()
-        assert boosting.with_more_draws(after, Estimate(0.0, 1.0)) is after
-
-    def test_they_do_not_where_what_is_left_is_out_of_reach(self, engine):
-        settings = {"tol": 1e-3, "n_draws": 64, "n_fresh": 128}
-        boosting = engine("cauchy", family="laplace", **settings)
-        state, _ = boosting.init()
-        for left, grows in ((0.2, True), (0.4, False)):
-            much = replace(state, remaining=state.remaining._replace(value=left))
-            # Hidden by noise, which reaches a tenth of what is left, or does not.
-            after = boosting.with_more_draws(much, Estimate(0.01, 0.01))
-            assert (after.draw_multiplier == 2) is grows
-
-    @pytest.mark.parametrize(("value", "se", "grows"), [
-        (0.06, 0.02, True),  # much is left, and surely some
-        (0.06, 0.03, False),  # perhaps nothing is left
-        (0.03, 0.001, False),  # what is left is near tol
-    ])  # fmt: skip
-    def test_they_do_where_little_is_found_and_much_is_left(
-        self, engine, value, se, grows
-    ):
-        boosting = engine("normal", dim=2, tol=1e-2)
-        state, _ = boosting.init()
-        # Gains that are plain, or far below tol, ask for none.
-        for gain in (Estimate(0.1, 0.01), Estimate(0.0, 1e-3)):
-            assert boosting.with_more_draws(state, gain) is state
-        left = state.remaining._replace(value=value, se=se)
-        state = replace(state, remaining=left)
-        after = boosting.with_more_draws(state, Estimate(0.004, 1e-3))
-        assert (after.draw_multiplier == 2) == grows
 
 
 class TestDraws:
@@ -250,13 +195,6 @@ class TestDraws:
         table, weights = iterate.pool.weight_objective(), iterate.mixture.weights
         slope = table.slope(weights)
         assert weights @ slope - slope.min() < 1e-6
-
-
-class TestMoreDraws:
-    def test_no_draws_help_an_objective_that_does_not_seek_the_gain(self, engine):
-        boosting = engine("cauchy", objective="relbo", n_draws=64, n_fresh=128)
-        state, _ = boosting.init()
-        assert boosting.with_more_draws(state, Estimate(0.01, 0.01)) is state
 
 
 class TestLastLook:

@@ -54,7 +54,7 @@ def ended(*later, facts=FACTS, **limits):
         pytest.param(info(0.011, gamma=0.0), None, id="no step"),
         pytest.param(info(0.0, gamma=0.0), "tol", id="nothing found"),
         pytest.param(info(1e-3, se=0.2), None, id="noise"),
-        pytest.param(info(1e-3, tries_again=True), None, id="more draws follow"),
+        pytest.param(info(1e-3, tries_again=True), None, id="a further round follows"),
         pytest.param(
             info(1e-3, tries_again=True, inconclusive=True), None, id="not yet stuck"
         ),

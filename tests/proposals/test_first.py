@@ -24,7 +24,6 @@ from skboost.modes._missed import WeighedMode
 from skboost.priors import HalfTPrior
 from skboost.proposals import (
     DensityProposer,
-    Proposer,
     left_out,
     natural_gaussian,
     propagates,
@@ -287,13 +286,6 @@ def test_a_search_that_is_not_to_be_rough_goes_on_and_ends():
         return len(search.target.asked)
 
     assert cost(1.0) < cost() < cost(0.0)
-
-
-def test_only_searches_move_parameters():
-    mixture = Mixture.single((FAMILY, STANDARD))
-    proposer = DensityProposer(FAMILY, None, np.zeros((1, 2)))
-    assert proposer.n_moving(mixture) == len(STANDARD) == 4
-    assert Proposer.n_moving(proposer, mixture) == 0
 
 
 def test_modes_within_six_standard_deviations_of_either_are_fitted_together():
