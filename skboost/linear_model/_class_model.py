@@ -6,6 +6,7 @@ posterior as it is.
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from scipy import sparse
@@ -16,6 +17,7 @@ from skboost._sklearn import InstanceOf, StrOptions
 from skboost.families import as_family
 from skboost.fitting import begins_in_closed_form
 from skboost.linear_model._class_predictive import SoftmaxPredictive, class_predictive
+from skboost.linear_model._merged import groups_of, moments_at_rows
 from skboost.linear_model._model import (
     LinearModel,
     name_of_prior,
@@ -51,6 +53,8 @@ class ClassModel(LinearModel):
     sharpening: float = 1.0
     # Weights of modes of more than two classes, and their parameters.
     stacked: tuple | None = None
+    # What the components of a fit say of some of its rows; see `moments_at_rows`.
+    seen: tuple | None = None
 
     def sharpened(self, rows):
         """The same with the power of probabilities that these rows ask for.
@@ -104,8 +108,22 @@ class ClassModel(LinearModel):
 
     def predictive(self, mixture):
         """What answers about rows; see `LinearModel`."""
-        parts = self.layout.intercept, self.classes, self.sharpening
+        parts = self.layout.intercept, self.classes, self.sharpening, self.merged
         return class_predictive(mixture, *parts)
+
+    def with_fit(self, mixture, rows):
+        """See `LinearModel`."""
+        if len(self.classes) > 2:
+            return self
+        parts = mixture.drop_zero_weights().base, rows, self.layout.intercept
+        return replace(self, seen=moments_at_rows(*parts))
+
+    @cached_property
+    def merged(self):
+        """Weights of the mixture of a fit, and groups of components that predict as
+        one; None where all predict apart."""
+        groups = self.seen and groups_of(*self.seen)
+        return None if groups is None else (self.seen[0], groups)
 
     def attributes(self, mixture):
         """Coefficients as scikit-learn's classifiers lay them out, of a mixture."""

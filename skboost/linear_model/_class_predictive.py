@@ -6,7 +6,6 @@ row, which are K - 1 numbers where draws of the coefficients have thousands. Eve
 else takes fixed quasi-random draws of the posterior.
 """
 
-from copy import copy
 from functools import cached_property, partial
 
 import numpy as np
@@ -15,6 +14,7 @@ from scipy.special import expit, log_expit, log_softmax, logsumexp, softmax, xlo
 from skboost._math import log_sum_exp
 from skboost.families import DiagonalGaussian
 from skboost.linear_model._count_predictive import log_mixed_probability
+from skboost.linear_model._merged import merged_parts
 from skboost.linear_model._predictive import (
     N_DRAWS,
     Predictive,
@@ -45,11 +45,12 @@ from skboost.targets import (
 )
 
 
-def class_predictive(mixture, fit_intercept, classes, sharpening=1.0):
+def class_predictive(mixture, fit_intercept, classes, sharpening=1.0, merged=None):
     """The predictive of a mixture over classes x (coefficients, intercept).
 
     With two classes, over (coefficients, intercept) of the second. Probabilities are
-    averages to the power `sharpening`.
+    averages to the power `sharpening`. `merged` are the weights of a mixture whose
+    components predict in groups, and the group of each.
     """
     reported = mixture.drop_zero_weights()
     mixture = reported.base
@@ -58,9 +59,12 @@ def class_predictive(mixture, fit_intercept, classes, sharpening=1.0):
     n_features = mixture.dim // n_outputs - bool(fit_intercept)
     base = (n_features, bool(fit_intercept), classes)
     if n_classes == 2:
-        parts = mixture_parts(mixture)
-        model = BinaryClassifier(*base, *parts, sharpening=sharpening)
-        return BinaryPredictive(model, reported)
+        whole = partial(_binary_model, base, sharpening, mixture_parts, mixture)
+        if merged is None or not np.array_equal(merged[0], mixture.weights):
+            return BinaryPredictive(whole(), reported)
+        of_groups = partial(merged_parts, labels=merged[1])
+        model = _binary_model(base, sharpening, of_groups, mixture)
+        return BinaryPredictive(model, reported, whole)
     if mixture.gaussian:
         parts = [contrasts_part(one, n_classes) for one in mixture.components]
         nodes = softmax_nodes(n_classes - 1, N_DRAWS)
@@ -69,6 +73,10 @@ def class_predictive(mixture, fit_intercept, classes, sharpening=1.0):
     else:
         model = _drawn_model(base, mixture, sharpening)
     return SoftmaxPredictive(model, reported)
+
+
+def _binary_model(base, sharpening, parts_of, mixture):
+    return BinaryClassifier(*base, *parts_of(mixture), sharpening=sharpening)
 
 
 def _drawn_model(base, mixture, sharpening=1.0):
@@ -192,14 +200,30 @@ class ClassPredictive(Predictive):
 
 
 class BinaryPredictive(ClassPredictive):
-    """Predictive quantities of a two-class model; `shifted` where rows have offsets."""
+    """Predictive quantities of a two-class model; `shifted` where rows have offsets.
+
+    ``whole()`` makes the model of all components, where `model` has merged some: what
+    is no probability is of these.
+    """
 
     shifted = False
 
+    def __init__(self, model, mixture=None, whole=None):
+        super().__init__(model, mixture)
+        self._whole = whole
+
+    @cached_property
+    def whole(self):
+        """The model of all components."""
+        if self._whole is None:
+            return self.model
+        whole = self._whole()
+        return whole.with_offset() if self.shifted else whole
+
     def with_offset(self):
         """See `Predictive`."""
-        other = copy(self)
-        other.model, other.shifted = self.model.with_offset(), True
+        other = BinaryPredictive(self.model.with_offset(), self.mixture, self._whole)
+        other.shifted = True
         return other
 
     def _widened(self, theta):
@@ -225,7 +249,7 @@ class BinaryPredictive(ClassPredictive):
 
     def interval(self, X, tails):
         """Quantiles of the probability of the second class, (n, 2)."""
-        model = self.model
+        model = self.whole
         orbits = _OrbitsOfQuantiles(self.mixture, 1, self._widened)
         draws = self._draws()
         out = np.empty((X.shape[0], 2))
@@ -243,10 +267,10 @@ class BinaryPredictive(ClassPredictive):
     def aleatoric(self, X):
         """Expected entropy given the coefficients, (n,)."""
         out, draws = np.empty(X.shape[0]), self._draws()
-        for rows, block in self.model.blocks(X, N_DRAWS):
+        for rows, block in self.whole.blocks(X, N_DRAWS):
             if draws is None:
-                moments = self.model.moments(block)
-                out[rows] = entropy_expectation(*moments) @ self.model.weights
+                moments = self.whole.moments(block)
+                out[rows] = entropy_expectation(*moments) @ self.whole.weights
             else:
                 p = expit(np.asarray(block @ draws.T))
                 out[rows] = (-xlogy(p, p) - xlogy(1 - p, 1 - p)).mean(axis=1)
@@ -255,11 +279,11 @@ class BinaryPredictive(ClassPredictive):
     def log_counted(self, X, failures, successes):
         """Log probability of counts of both classes, (n,); see `log_binomial`."""
         out, draws = np.empty(X.shape[0]), self._draws()
-        for rows, block in self.model.blocks(X, N_DRAWS):
+        for rows, block in self.whole.blocks(X, N_DRAWS):
             counts = failures[rows], successes[rows]
             if draws is None:
-                moments = self.model.moments(block)
-                out[rows] = log_binomial(*counts, *moments, self.model.weights)
+                moments = self.whole.moments(block)
+                out[rows] = log_binomial(*counts, *moments, self.whole.weights)
             else:
                 out[rows] = log_binomial_of(*counts, np.asarray(block @ draws.T))
         return out

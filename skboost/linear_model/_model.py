@@ -151,6 +151,10 @@ class LinearModel:
         """What answers about rows, given the mixture over coefficients."""
         raise NotImplementedError
 
+    def with_fit(self, mixture, rows):
+        """The model with what it knows of the mixture and the rows of its fit."""
+        return self
+
     def means(self, mixture):
         """Posterior means of coefficients and intercepts; see `Layout.split`."""
         coef, intercept, _ = self.layout.split(mixture.drop_zero_weights().mean())
@@ -190,7 +194,10 @@ def _learned(estimator, model, rows, data, update=False):
     return estimator._boost(
         target,
         data,
-        lambda fit: {"_model_": model} | model.attributes(fit.mixture),
+        lambda fit: (
+            {"_model_": model.with_fit(fit.mixture, rows)}
+            | model.attributes(fit.mixture)
+        ),
         starts=start,
         names=model.layout.names,
         update=update,
