@@ -52,6 +52,11 @@ class Run:
 
 
 _REGRESSIONS = ("breast cancer, 30-D", "logistic, 60-D", "digits, 64-D")
+_SMALL = (
+    "two modes", "Fig. 1b", "three Student-t", "banana", "ring", "schools, 10-D",
+    "ARCH, 4-D", "cross", "Gumbel, 3-D", "funnel, 3-D", "skew normals, 4-D",
+    "far bumps, 4-D",
+)  # fmt: skip
 
 # In the order of the documentation; the longest take hours.
 RUNS = (
@@ -113,6 +118,7 @@ RUNS = (
     Run("ablation", (), 15),
     Run("ablation", ("--name", "ablation_regressions", "--targets", *_REGRESSIONS,
                      "--replicates", "6"), 15),
+    Run("ablation", ("--name", "ablation_beside_orbits", "--targets", *_SMALL), 12),
     Run("dear_densities", (), 5),
     Run("few_rows", (), 15, ("few_rows_tune", "few_rows_judge")),
     Run("ordered_classes", (), 1),
