@@ -174,7 +174,7 @@ class OrbitDraws(FreshDraws):
     def of(cls, orbits, target, weighed):
         """Those of `Orbits`."""
         plain, mixture = orbits.mixture, OrbitMixture.of(orbits, target)
-        parts = zip(orbits.lattices, orbits.z, strict=True)
+        parts = zip(orbits.groups, orbits.z, strict=True)
         theta = np.concatenate([lattice.place(z) for lattice, z in parts])
         ratio = np.concatenate([f[:, 0] for f in orbits.f])
         log_joint = ratio + plain.log_density(theta)

@@ -8,7 +8,7 @@ import numpy as np
 from skboost._budget import BudgetSpent
 from skboost._math import N_ERRORS, log_sum_exp, mean_and_se
 from skboost.approximation import Estimate, Mixture, remaining_kl
-from skboost.orbits._lattice import MAX_ORDER, Lattice, log_ratios_of_all
+from skboost.orbits._shift_groups import MAX_ORDER, ShiftGroups, log_ratios_of_all
 
 # Every component has so many draws at least.
 _LEAST = 16
@@ -37,7 +37,7 @@ class Orbits:
     """Draws of a mixture, by components: whitened, and ``ln p - ln q`` at images."""
 
     mixture: Mixture
-    lattices: tuple
+    groups: tuple
     z: tuple
     f: tuple
     # Nats that each component gained by its last doubling.
@@ -46,10 +46,10 @@ class Orbits:
     @classmethod
     def of(cls, target, mixture, n, rng):
         """Draws of reflected components, `n` in proportion to weights."""
-        lattices = tuple(Lattice.of(c, rng) for c in mixture.components)
-        none = tuple(np.empty((0, mixture.dim)) for _ in lattices)
-        f = tuple(np.empty((0, 2)) for _ in lattices)
-        empty = cls(mixture, lattices, none, f, np.zeros(len(lattices)))
+        groups = tuple(ShiftGroups.of(c, rng) for c in mixture.components)
+        none = tuple(np.empty((0, mixture.dim)) for _ in groups)
+        f = tuple(np.empty((0, 2)) for _ in groups)
+        empty = cls(mixture, groups, none, f, np.zeros(len(groups)))
         return empty.with_more(target, n, rng)
 
     def with_more(self, target, n, rng):
@@ -58,8 +58,8 @@ class Orbits:
         lacking = np.maximum(counts - [len(z) for z in self.z], 0)
         new = self._new(lacking, rng)
         parts = [
-            (lattice, z, 0, f.shape[1])
-            for lattice, z, f in zip(self.lattices, new, self.f, strict=True)
+            (group, z, 0, f.shape[1])
+            for group, z, f in zip(self.groups, new, self.f, strict=True)
         ]
         at = log_ratios_of_all(target, self.mixture, parts)
         z, f = (
@@ -84,8 +84,8 @@ class Orbits:
             base = components[0].base_draws(int(n.sum()), rng)
             base = np.split(base, n.cumsum()[:-1])
         return [
-            lattice.whiten(lattice.component.draws(part))[:count]
-            for lattice, part, count in zip(self.lattices, base, counts, strict=True)
+            group.whiten(group.component.draws(part))[:count]
+            for group, part, count in zip(self.groups, base, counts, strict=True)
         ]
 
     # --- what they say
@@ -172,8 +172,7 @@ class Orbits:
         """These, with twice as many images of the components `which`, a mask."""
         f, last, which = list(self.f), self.last.copy(), np.flatnonzero(which)
         parts = [
-            (self.lattices[k], self.z[k], f[k].shape[1], 2 * f[k].shape[1])
-            for k in which
+            (self.groups[k], self.z[k], f[k].shape[1], 2 * f[k].shape[1]) for k in which
         ]
         found = log_ratios_of_all(target, self.mixture, parts)
         for k, new in zip(which, found, strict=True):
@@ -191,7 +190,7 @@ class Orbits:
         of all components are.
         """
         orbits = self
-        largest = np.array([min(one.max_order, most) for one in self.lattices])
+        largest = np.array([min(one.max_order, most) for one in self.groups])
         with np.errstate(invalid="ignore"):
             while True:
                 undone = np.maximum(orbits.undone(), orbits.last)

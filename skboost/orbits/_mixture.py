@@ -26,8 +26,8 @@ from skboost._math import log_sum_exp, log_weights
 from skboost._pickles import reconstruction
 from skboost.approximation import Mixture
 from skboost.orbits._draws import log_mean, shares_of
-from skboost.orbits._lattice import Lattice, log_ratios, orbits_at
 from skboost.orbits._scores import ScoreMaps
+from skboost.orbits._shift_groups import ShiftGroups, log_ratios, orbits_at
 
 # The largest number of half precision.
 _FARTHEST = float(np.finfo(np.float16).max)
@@ -41,7 +41,7 @@ _KEPT = 0.99
 class KnownOrbits(NamedTuple):
     """What is known of the orbits of one component without the target."""
 
-    # Of the lattice, (dim,).
+    # Of the group, (dim,).
     steps: np.ndarray
     # Draws (n, dim), whitened: there half precision is three digits, in any units.
     whitened: np.ndarray
@@ -49,9 +49,9 @@ class KnownOrbits(NamedTuple):
     shares: np.ndarray
 
     @classmethod
-    def of(cls, lattice, z, f):
+    def of(cls, group, z, f):
         z = np.clip(z, -_FARTHEST, _FARTHEST).astype(np.float16)
-        return cls(lattice.steps, z, shares_of(f).astype(np.float32))
+        return cls(group.steps, z, shares_of(f).astype(np.float32))
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +77,7 @@ class OrbitMixture(Mixture):
     @classmethod
     def of(cls, orbits, target):
         """From `Orbits` of draws."""
-        known = map(KnownOrbits.of, orbits.lattices, orbits.z, orbits.f)
+        known = map(KnownOrbits.of, orbits.groups, orbits.z, orbits.f)
         mixture = orbits.mixture
         return cls(mixture.components, mixture.weights, tuple(known), target)
 
@@ -86,10 +86,10 @@ class OrbitMixture(Mixture):
         return Mixture(self.components, self.weights)
 
     @cached_property
-    def lattices(self):
+    def groups(self):
         """The groups of the components."""
         pairs = zip(self.components, self.orbits, strict=True)
-        return [Lattice(c, known.steps.astype(int)) for c, known in pairs]
+        return [ShiftGroups(c, known.steps.astype(int)) for c, known in pairs]
 
     @property
     def parts(self):
@@ -127,14 +127,14 @@ class OrbitMixture(Mixture):
 
     def change(self, k, theta):
         """What reweighting adds to the log density of a component, (n,), nats."""
-        lattice, order = self.lattices[k], self.orders[k]
-        f = self._log_ratios(lattice, lattice.whiten(theta), order)
+        group, order = self.groups[k], self.orders[k]
+        f = self._log_ratios(group, group.whiten(theta), order)
         mean = log_mean(f)
         # Nothing has changed where there is mass at no image.
         return np.where(np.isneginf(mean), 0.0, f[:, 0] - mean)
 
-    def _log_ratios(self, lattice, z, order):
-        return log_ratios(self.target, self.base, lattice, z, 0, order)
+    def _log_ratios(self, group, z, order):
+        return log_ratios(self.target, self.base, group, z, 0, order)
 
     # --- draws
 
@@ -151,28 +151,28 @@ class OrbitMixture(Mixture):
         But for those of `exact` they are close to known ones, for which no target is
         asked: they are the same in a copy that has none.
         """
-        lattice, known = self.lattices[k], self.orbits[k]
-        z = lattice.whiten(lattice.component.sample(n, rng))
+        group, known = self.groups[k], self.orbits[k]
+        z = group.whiten(group.component.sample(n, rng))
         order, level = known.shares.shape[1], rng.random((n, 1))
         if self.anew:
             drawn = np.empty_like(z)
-            parts = self.target, self.base, lattice, z, 0, order
+            parts = self.target, self.base, group, z, 0, order
             for rows, images, f in orbits_at(*parts):
                 drawn[rows] = _chosen(images, shares_of(f), level[rows])
             return drawn
         index = rng.integers(len(known.shares), size=n)
         which = _which(known.shares.astype(float), level, index)
-        near = lattice.image(known.whitened[index].astype(float), which)
-        return lattice.place(_KEPT * near + np.sqrt(1.0 - _KEPT**2) * z)
+        near = group.image(known.whitened[index].astype(float), which)
+        return group.place(_KEPT * near + np.sqrt(1.0 - _KEPT**2) * z)
 
     def _images(self, k, n=None):
         """Whitened images of known draws of a component, (m, dim), and what reweighting
         adds to the mass 1 / m of each (m,); a block at a time."""
-        lattice, known = self.lattices[k], self.orbits[k]
+        group, known = self.groups[k], self.orbits[k]
         n, order = len(known.shares[:n]), known.shares.shape[1]
         for begin in range(0, n, size := max(1, _AT_ONCE // order)):
             rows = slice(begin, min(begin + size, n))
-            images = lattice.images(known.whitened[rows].astype(float), 0, order)
+            images = group.images(known.whitened[rows].astype(float), 0, order)
             added = (known.shares[rows].astype(float) - 1.0 / order) / n
             yield images.reshape(-1, self.dim), added.ravel()
 
@@ -185,7 +185,7 @@ class OrbitMixture(Mixture):
         ):
             n = max(int(weight * n_images / order), 16)
             for images, mass in self._images(k, n):
-                theta.append(self.lattices[k].place(images))
+                theta.append(self.groups[k].place(images))
                 added.append(weight * mass)
         return np.concatenate(theta), np.concatenate(added)
 
@@ -196,7 +196,7 @@ class OrbitMixture(Mixture):
             zip(self.weights, self.orbits, strict=True)
         ):
             for images, added in self._images(k):
-                theta.append(self.lattices[k].place(images))
+                theta.append(self.groups[k].place(images))
                 masses.append(weight * (added + 1.0 / known.shares.size))
         return np.concatenate(theta), np.concatenate(masses)
 
@@ -206,9 +206,9 @@ class OrbitMixture(Mixture):
     def _maps(self):
         """Of the normal scores of every component's marginals."""
         return [
-            ScoreMaps.of(component, lattice, self._images(k))
-            for k, (component, lattice) in enumerate(
-                zip(self.components, self.lattices, strict=True)
+            ScoreMaps.of(component, group, self._images(k))
+            for k, (component, group) in enumerate(
+                zip(self.components, self.groups, strict=True)
             )
         ]
 
@@ -229,10 +229,10 @@ class OrbitMixture(Mixture):
         """What is added to the means of components, (K, dim), and to their second
         moments about their centres."""
         means, squares = np.zeros((2, self.n_components, self.dim))
-        for k, lattice in enumerate(self.lattices):
+        for k, group in enumerate(self.groups):
             centre = self.components[k].location()
             for images, mass in self._images(k):
-                theta = lattice.place(images) - centre
+                theta = group.place(images) - centre
                 means[k] += mass @ theta
                 squares[k] += mass @ theta**2
         return means, squares

@@ -23,7 +23,7 @@ class ScoreMaps(NamedTuple):
     slopes: np.ndarray
 
     @classmethod
-    def of(cls, component, lattice, images):
+    def of(cls, component, group, images):
         """From whitened images of draws and the masses that are added to each."""
         dim, centre, scale = component.dim, component.location(), component.scale()
         index = np.repeat(np.arange(dim), len(_KNOTS))
@@ -31,7 +31,7 @@ class ScoreMaps(NamedTuple):
         cdf = component.marginal_cdf(index, at).reshape(dim, -1)
         added = np.zeros((dim, len(_KNOTS) + 1))
         for z, mass in images:
-            u = (lattice.place(z) - centre) / scale
+            u = (group.place(z) - centre) / scale
             bins = np.clip(np.ceil((u - _KNOTS[0]) / 0.5), 0, len(_KNOTS)).astype(int)
             for i in range(dim):
                 added[i] += np.bincount(bins[:, i], mass, len(_KNOTS) + 1)

@@ -18,9 +18,9 @@ from skboost.families import (
     StudentT,
 )
 from skboost.orbits import (
-    Lattice,
     OrbitMixture,
     Orbits,
+    ShiftGroups,
     remaining_after_orbits,
     reweighted,
 )
@@ -94,14 +94,14 @@ def kl(target, log_q, points, cell):
 def test_images_are_a_group_that_leaves_a_component_as_it_is(name, dim):
     rng = np.random.default_rng(0)
     component = Component(*member(FAMILIES[name], dim, 1.0, 2.0))
-    lattice = Lattice.of(component, rng)
+    group = ShiftGroups.of(component, rng)
     theta = component.sample(2048, rng)
-    z = lattice.whiten(theta)
-    images = lattice.images(z, 0, 16)
-    assert_allclose(lattice.place(images[:, 0]), theta, atol=1e-12)
+    z = group.whiten(theta)
+    images = group.images(z, 0, 16)
+    assert_allclose(group.place(images[:, 0]), theta, atol=1e-12)
     assert_allclose(images[:, 1], -z, atol=1e-12)
     # The orbit of an image is the orbit.
-    again = lattice.images(images[:9, 5], 0, 16)
+    again = group.images(images[:9, 5], 0, 16)
     near = np.abs(images[:9, :, None] - again[:, None]).max(axis=3).min(axis=2)
     assert near.max() < 1e-6
     # Every image of a draw is a draw.
@@ -114,24 +114,24 @@ def test_images_are_a_group_that_leaves_a_component_as_it_is(name, dim):
 
 def test_one_image_is_that_among_all():
     rng = np.random.default_rng(0)
-    lattice = Lattice.of(Component(*member(FULL, 3, 1.0, 2.0)), rng)
+    group = ShiftGroups.of(Component(*member(FULL, 3, 1.0, 2.0)), rng)
     z = rng.standard_normal((64, 3))
     which = np.arange(64)[::-1]
-    images = lattice.images(z, 0, 64)[np.arange(64), which]
-    assert_allclose(lattice.image(z, which), images, atol=1e-12)
+    images = group.images(z, 0, 64)[np.arange(64), which]
+    assert_allclose(group.image(z, which), images, atol=1e-12)
 
 
 def test_groups_contain_each_other_and_images_are_finite():
     rng = np.random.default_rng(0)
     component = Component(*member(FULL, 3, 1.0, 2.0))
-    lattice = Lattice.of(component, rng)
+    group = ShiftGroups.of(component, rng)
     z = np.concatenate(
         [np.zeros((1, 3)), 30.0 * np.ones((1, 3)), rng.normal(size=(5, 3))]
     )
-    whole = lattice.images(z, 0, 1024)
+    whole = group.images(z, 0, 1024)
     assert np.isfinite(whole).all()
-    parts = [lattice.images(z, 0, 2)]
-    parts += [lattice.images(z, 2**k, 2 ** (k + 1)) for k in range(1, 10)]
+    parts = [group.images(z, 0, 2)]
+    parts += [group.images(z, 2**k, 2 ** (k + 1)) for k in range(1, 10)]
     assert np.array_equal(np.concatenate(parts, axis=1), whole)
     assert len(np.unique(whole[3, :, 0].round(9))) == 1024
 
@@ -140,10 +140,10 @@ def test_families_of_users_are_reflected_alone():
     class Own(DiagonalGaussian):
         maps_to_cube = False
 
-    lattice = Lattice.of(
+    group = ShiftGroups.of(
         Component(*member(Own(), 2, 0.0, 1.0)), np.random.default_rng(0)
     )
-    assert lattice.max_order == 2
+    assert group.max_order == 2
 
 
 # --- densities

@@ -20,7 +20,7 @@ _EDGE = 1e-16
 _AT_ONCE = 1 << 20
 
 
-class Lattice(NamedTuple):
+class ShiftGroups(NamedTuple):
     """The groups of one component; `steps` (dim,) are odd integers."""
 
     component: Component
@@ -89,7 +89,7 @@ def _shifts(n):
     return shifts
 
 
-def orbits_at(target, mixture, lattice, z, begin, end):
+def orbits_at(target, mixture, group, z, begin, end):
     """Images `begin` to `end` of whitened points and ``ln p - ln q`` there.
 
     Block by block, so that not all images are held at once: slices of the points,
@@ -98,13 +98,13 @@ def orbits_at(target, mixture, lattice, z, begin, end):
     size = max(1, _AT_ONCE // ((end - begin) * z.shape[1]))
     for first in range(0, len(z), size):
         rows = slice(first, min(first + size, len(z)))
-        images = lattice.place(lattice.images(z[rows], begin, end))
+        images = group.place(group.images(z[rows], begin, end))
         f = _ratios(target, mixture, images.reshape(-1, z.shape[1]))
         yield rows, images, f.reshape(images.shape[:2])
 
 
 def log_ratios_of_all(target, mixture, parts):
-    """`log_ratios` of several lattices, each with its points and images.
+    """`log_ratios` of several groups, each with its points and images.
 
     At once where they are few: calls would take the longest. None has no call.
     """
@@ -112,8 +112,8 @@ def log_ratios_of_all(target, mixture, parts):
     if not 0 < sum(sizes) * mixture.dim <= _AT_ONCE:
         return [log_ratios(target, mixture, *part) for part in parts]
     theta = [
-        lattice.place(lattice.images(z, begin, end)).reshape(-1, mixture.dim)
-        for lattice, z, begin, end in parts
+        group.place(group.images(z, begin, end)).reshape(-1, mixture.dim)
+        for group, z, begin, end in parts
     ]
     f = np.split(_ratios(target, mixture, np.concatenate(theta)), np.cumsum(sizes))
     shapes = [(len(z), end - begin) for _, z, begin, end in parts]
@@ -128,9 +128,9 @@ def _ratios(target, mixture, theta):
     return np.nan_to_num(f, nan=-np.inf, posinf=np.inf, neginf=-np.inf)
 
 
-def log_ratios(target, mixture, lattice, z, begin, end):
+def log_ratios(target, mixture, group, z, begin, end):
     """``ln p - ln q`` at images `begin` to `end` of whitened points, (n, n_images)."""
     f = np.empty((len(z), end - begin))
-    for rows, _, ratios in orbits_at(target, mixture, lattice, z, begin, end):
+    for rows, _, ratios in orbits_at(target, mixture, group, z, begin, end):
         f[rows] = ratios
     return f
