@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from scipy.special import expit
 
 # Weight over which the slope toward a component of weight zero is taken.
 LEAST_STEP = 1e-2
@@ -51,6 +52,17 @@ class NodeObjective:
         d = end - weights
         constant = -float(d @ self.log_masses)
         return lambda t: float(d @ self._log((1.0 - t) * weights + t * end)) + constant
+
+    def best_step(self, weights, end):
+        """Where on the way to an `end` it is least; None where a search has to say.
+
+        Known toward one component that had no weight: there it is
+        ``(1 - t) (value + ln(1 - t)) + t (ln t - ln Z_k)``.
+        """
+        (place,) = np.nonzero(end)
+        if len(place) > 1 or weights[place[0]] > 0.0:
+            return None
+        return float(expit(self.value(weights) + self.log_masses[place[0]]))
 
     def difference(self, weights, other):
         """The change of `value` from `other` to `weights`, and its error, which is

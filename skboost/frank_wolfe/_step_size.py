@@ -8,6 +8,7 @@ from scipy.optimize import brentq
 from sklearn.base import BaseEstimator
 
 from skboost.frank_wolfe._directions import Direction, apply
+from skboost.frank_wolfe._node_objective import NodeObjective
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,9 +223,13 @@ class LineSearch(StepSize):
 
 def exact_step(objective, weights, end):
     """Minimiser t in [0, 1] of a convex objective at (1 - t) weights + t end."""
-    derivative = objective.along(weights, end)
     # A far component may be worth a weight of 1e-100: that gains nothing but rounding.
     least = 1e-14
+    if isinstance(objective, NodeObjective):
+        known = objective.best_step(weights, end)
+        if known is not None:
+            return known if known > least else 0.0
+    derivative = objective.along(weights, end)
     if derivative(least) >= 0:
         return 0.0
     # A bounded minimiser never returns the end point: drop steps need this test.

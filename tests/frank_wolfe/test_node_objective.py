@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy.optimize import approx_fprime
+from scipy.optimize import approx_fprime, brentq
 
 from skboost.boosting import SimplexCombination
 from skboost.frank_wolfe import (
@@ -13,6 +13,7 @@ from skboost.frank_wolfe import (
     WeightObjective,
     minimise_on_simplex,
 )
+from skboost.frank_wolfe._step_size import exact_step
 
 MASSES = np.array([0.36, 0.31, 0.13, 0.12, 0.05, 0.02, 0.01])
 WEIGHTS = np.array([0.1, 0.3, 0.2, 0.1, 0.1, 0.1, 0.1])
@@ -154,3 +155,13 @@ def test_every_rule_takes_it(form):
         weights, move = combination.moved(objective, WEIGHTS, 0, None, 1)
         assert 0.0 <= move.gamma <= 1.0
         assert weights.sum() == pytest.approx(1.0)
+
+
+def test_a_step_to_a_new_node_is_that_of_a_search():
+    objective = NodeObjective(np.log([0.5, 0.3, 0.15, 1e-30]))
+    weights, end = np.array([0.9, 0.1, 0.0, 0.0]), np.eye(4)
+    derivative = objective.along(weights, end[2])
+    found = exact_step(objective, weights, end[2])
+    assert found == pytest.approx(brentq(derivative, 1e-12, 1.0), rel=1e-9)
+    assert exact_step(objective, weights, end[3]) == 0.0
+    assert objective.best_step(weights, end[1]) is None
