@@ -16,6 +16,7 @@ import numpy as np
 
 from skboost._math import log_sum_exp, log_weights
 from skboost._random import FRESH, generator
+from skboost._settings import Settings
 from skboost.approximation import (
     Estimate,
     FreshDraws,
@@ -23,11 +24,12 @@ from skboost.approximation import (
     RemainingKL,
     remaining_kl,
 )
+from skboost.boosting._combination import Combination
 from skboost.boosting._engine import Boosting
 from skboost.boosting._state import UNKNOWN, Awaited, Info, Move, State, recomputed
 from skboost.families import Component, FullGaussian
 from skboost.modes import Modes
-from skboost.proposals import EvidenceProposer
+from skboost.proposals import DensityProposer, ScaleProposer
 from skboost.targets import ScaleNode, updated_target
 
 # Share of what limits leave for the search of the first components.
@@ -114,14 +116,21 @@ def _blocks(mixture, nodes):
 class HeldScales:
     """An engine that boosts at every scale apart, by the engine for a known one."""
 
-    given: Boosting
-    proposer: EvidenceProposer
-    settings: object
+    proposer: ScaleProposer
+    combination: Combination
+    settings: Settings
 
     draws_anew = held_draws_are_new = True
-    combination = property(attrgetter("given.combination"))
     kind = property(attrgetter("given.kind"))
     by_nodes = property(attrgetter("given.by_nodes"))
+
+    @property
+    def given(self):
+        """The engine for a scale that is known, which searches for what lacks there."""
+        parts = self.proposer
+        search = DensityProposer(parts.family, parts.objective, parts.starts, parts.box)
+        settings = replace(self.settings, allowed_kl=None, max_order=1)
+        return Boosting(search, self.combination, settings)
 
     def facts(self, spent=None):
         """What stopping has to know; see `Boosting.facts`."""
@@ -139,8 +148,8 @@ class HeldScales:
     def _first(self, target, mixture, nodes, began):
         iterate = Blocks(tuple(_blocks(mixture, nodes)))
         complete = ""
-        if self.settings.allowed_kl:
-            complete = self.proposer.complete_with(nodes, mixture)
+        if self.settings.allowed_kl and self.proposer.seeks_gain:
+            complete = self.proposer.complete_with(target, nodes, mixture)
         # Whoever only predicts asks for no draws.
         images = self.settings.allowed_kl and self.settings.max_order > 1
         sure = bool(images) and self.proposer.leaves_little(target, mixture)
@@ -178,10 +187,11 @@ class HeldScales:
         index = self._most(target, state)
         block = iterate.blocks[index]
         here, inner = block.target(target), block.state
+        engine = self._within(here, iterate, block)
         if inner is None:
-            inner, _ = self.given.begin(here, block.mixture, Modes(), began)
+            inner, _ = engine.begin(here, block.mixture, Modes(), began)
         inner = replace(inner, iteration=state.iteration, n_before=state.n_before)
-        after, info = self._within(iterate, block).step(here, inner)
+        after, info = engine.step(here, inner)
         gain = Estimate(*(block.weight * error for error in info.gain))
         done = not gain.value > self.settings.least_gain
         block = block._replace(mixture=after.mixture, state=after, done=done)
@@ -210,14 +220,15 @@ class HeldScales:
             b.weight * max(one[0], one.spread, 0.0) for b, one in pairs if not b.done
         )
 
-    def _within(self, iterate, block):
+    def _within(self, here, iterate, block):
         """The engine for one scale, which may use what others leave of components."""
-        most = self.settings.max_components
-        if most is None:
-            return self.given
-        room = most - iterate.components.n_components + block.mixture.n_components
-        settings = replace(self.given.settings, max_components=room)
-        return replace(self.given, settings=settings)
+        engine, most = self.given, self.settings.max_components
+        exact = here.exact_gaussian and self.proposer.family.exact_expectations
+        settings = replace(engine.settings, exact=exact)
+        if most is not None:
+            n = iterate.components.n_components - block.mixture.n_components
+            settings = replace(settings, max_components=most - n)
+        return replace(engine, settings=settings)
 
     def _most(self, target, state):
         blocks = state.iterate.blocks

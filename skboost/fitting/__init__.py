@@ -16,7 +16,6 @@ from skboost.fitting._checkpoint import (
 from skboost.fitting._engines import (
     BOOSTING_CONSTRAINTS,
     INIT,
-    begins_in_closed_form,
     make_engine,
     make_limits,
     make_settings,

@@ -12,22 +12,13 @@ from skboost.frank_wolfe import CORRECTIVE, STEP_SIZES, StepSize
 from skboost.objectives import OBJECTIVES, Objective, as_objective
 from skboost.orbits import ORDERS, most_images
 from skboost.proposals import (
-    CountsProposer,
     DensityProposer,
-    NormalNoiseProposer,
     PropagatedProposer,
-    PropagatedScales,
-    SearchedProposer,
+    ScaleProposer,
     StochasticProposer,
     StochasticSearch,
     UpdateProposer,
-    has_components_of_prior,
-    has_normal_noise,
-    has_room,
-    has_room_for_classes,
-    propagates,
 )
-from skboost.targets import Poisson
 
 # Hyperparameters that are settings of the engine, by the same names.
 _SETTINGS = ("n_draws", "n_restarts", "tol", "max_components", "refine")
@@ -84,9 +75,7 @@ def make_engine(target, params, starts, seed, n_jobs, box=None, x0_scale=None):
     ValueError
         For a combination that means nothing; it names both parameters.
     """
-    objective = as_objective(params["objective"])
-    family = as_family(params["family"], target.dim)
-    family = objective.component_family(family)
+    objective, family = _asked(params["objective"], params["family"], target.dim)
     combination = COMBINATIONS[objective.combination]
     for name, allowed in combination.allowed.items():
         if params[name] not in allowed:
@@ -95,23 +84,24 @@ def make_engine(target, params, starts, seed, n_jobs, box=None, x0_scale=None):
                 f"{list(allowed)}; got {name}={params[name]!r}. Use objective='kl' for "
                 "the other values."
             )
-    exact = _is_exact(objective, target, family)
+    exact = objective.uses_expectations and target.exact_gaussian
+    exact = exact and family.exact_expectations
     settings = make_settings(params, seed, n_jobs, target.dim, exact)
     if params["tol"] == "auto":
         settings = replace(settings, allowed_kl=allowed_kl(target))
     # A gap that is asked for by name, and distances other than KL, are left alone.
-    by_number = params.get("stopping", "gain") == "gain" and _is_usual(objective)
+    by_number = params.get("stopping", "gain") == "gain" and _gains(objective, None)
     if params["tol"] == "auto" or by_number:
         settings = replace(settings, max_order=most_images(params.get("orbit")))
     if params.get("init") == "single":
         check_single(starts, box)
         settings = replace(settings, search_modes=False)
-    parts = family, objective, starts, box
+    parts = family, objective, starts, box, x0_scale
     combined = combination.of(params["step_size"], params["corrective"])
     search = params.get("search", "greedy")
     if search != "greedy":
         return _stochastic(target, search, parts, combined, settings)
-    return _engine_of(target, parts, combined, settings, x0_scale)
+    return _engine_of(target, parts, combined, settings)
 
 
 def check_single(starts, box):
@@ -126,40 +116,59 @@ def check_single(starts, box):
     )
 
 
-def begins_in_closed_form(params, n_rows, dim, n_classes=2):
-    """Whether classes of so many rows and parameters may begin in closed form."""
-    objective = as_objective(params["objective"])
-    family = objective.component_family(as_family(params["family"], dim))
-    if not _is_usual(objective):
-        return False
-    if n_classes > 2:
-        return has_room_for_classes(n_rows, dim, family, n_classes)
-    return has_room(n_rows, dim, family)
-
-
 def needs_start(target, objective, family):
     """Whether a fit may search from a start, and not at all scales in closed form."""
     if target.scale_prior is None:
         return True
+    _, family = _asked(objective, family, target.dim)
+    return ScaleProposer.ways(target, family)[0].searches
+
+
+def _asked(objective, family, dim):
+    """The objective and the family that are meant."""
     objective = as_objective(objective)
-    family = objective.component_family(as_family(family, target.dim))
-    kind = _in_closed_form(target, family, _is_usual(objective))
-    return kind in (None, CountsProposer)
+    return objective, objective.component_family(as_family(family, dim))
 
 
-def _in_closed_form(target, family, usual):
-    """The proposer of components at every scale, where that needs no search."""
-    if usual and has_normal_noise(target, family):
-        return NormalNoiseProposer
-    if not (usual and propagates(target, family)):
-        return None
-    counts = isinstance(target.likelihood, Poisson)
-    return CountsProposer if counts else PropagatedScales
+def _any(objective, settings):
+    return True
 
 
-def _is_usual(objective):
+def _on_simplex(objective, settings):
+    return objective.uses_expectations
+
+
+def _gains(objective, settings):
     # Objectives with square roots, or that seek no gain, start as their papers do.
     return objective.uses_expectations and objective.seeks_gain
+
+
+def _refines(objective, settings):
+    return _gains(objective, settings) and settings.refine
+
+
+# What is asked of an objective and of settings, the oracle, which says itself what
+# targets and families it serves, and the engine: the first that does is taken.
+_ENGINES = (
+    (_on_simplex, ScaleProposer, HeldScales),
+    (_any, ScaleProposer, Boosting),
+    (_refines, PropagatedProposer, Boosting),
+    (_gains, UpdateProposer, Boosting),
+    (_any, DensityProposer, Boosting),
+)
+
+
+def _engine_of(target, parts, combination, settings):
+    """The engine that begins as the target allows."""
+    family, objective, *_ = parts
+    oracle, engine = next(
+        (oracle, engine)
+        for needs, oracle, engine in _ENGINES
+        if needs(objective, settings) and oracle.serves(target, family)
+    )
+    if settings.allowed_kl is not None and oracle.spans:
+        settings = replace(settings, allowed_kl=allowed_kl(target, spanned=True))
+    return engine(oracle(*parts), combination, settings)
 
 
 def _stochastic(target, search, parts, combination, settings):
@@ -172,36 +181,6 @@ def _stochastic(target, search, parts, combination, settings):
         )
     settings = replace(settings, keep_best=search.select == "elbo")
     return Boosting(StochasticProposer(*parts, search), combination, settings)
-
-
-def _engine_of(target, parts, combination, settings, x0_scale):
-    """The engine that begins as the target allows."""
-    family, objective, *_ = parts
-    usual = _is_usual(objective)
-    if target.scale_prior is not None:
-        kind = _in_closed_form(target, family, usual) or SearchedProposer
-        proposer = kind(*parts)
-        if not usual:
-            return Boosting(proposer, combination, settings)
-        exact = _is_exact(objective, target.at_common_scale(1.0), family)
-        within = replace(settings, exact=exact, allowed_kl=None, max_order=1)
-        engine = Boosting(DensityProposer(*parts), combination, within)
-        return HeldScales(engine, proposer, settings)
-    if usual and propagates(target, family) and settings.refine:
-        proposer = PropagatedProposer(*parts)
-        if settings.allowed_kl is not None:
-            settings = replace(settings, allowed_kl=allowed_kl(target, spanned=True))
-    else:
-        update = usual and has_components_of_prior(target, family)
-        kind = UpdateProposer if update else DensityProposer
-        proposer = kind(*parts, x0_scale)
-    return Boosting(proposer, combination, settings)
-
-
-def _is_exact(objective, target, family):
-    """Whether expectations of the target have closed forms that are of use."""
-    closed = target.exact_gaussian and family.exact_expectations
-    return objective.uses_expectations and closed
 
 
 def make_settings(params, seed, n_jobs=None, dim=1, exact=False):

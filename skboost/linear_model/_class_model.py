@@ -14,8 +14,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
 from skboost._sklearn import InstanceOf, StrOptions
-from skboost.families import as_family
-from skboost.fitting import begins_in_closed_form
+from skboost.families import MAX_FULL_DIM, as_family
 from skboost.linear_model._class_predictive import SoftmaxPredictive, class_predictive
 from skboost.linear_model._merged import groups_of, moments_at_rows
 from skboost.linear_model._model import (
@@ -34,8 +33,11 @@ PRIOR_OF_CLASSES = [
     InstanceOf(Prior, "skboost.priors"),
     dict,
 ]
-# Numbers in `X` above which a scale is not learned unless that is asked for.
-_MANY = 1_000_000
+# Numbers in the rows, one of the intercept included, above which two classes' scale is
+# not learned unless that is asked for. Of more classes these times the square of how
+# many they are, the classes, and parameters of all of them together.
+_MANY, _MANY_OF_CLASSES = 1_000_000, 1_500_000
+_MOST_CLASSES, _MOST_PARAMETERS = 20, 1000
 # Coefficients of several classes, and rows times columns times classes, up to which
 # modes at several scales take seconds.
 _MOST_STACKED, _MOST_PRODUCTS = 2000, 20_000_000
@@ -152,54 +154,57 @@ def sharpening_power(logs, weights):
 def scale_of_classes(estimator, rows, layout, n_classes):
     """The `prior_scale` of a classifier, where that is automatic the one for its rows.
 
-    Where more than two classes do not begin in closed form, averages over a scale take
-    many times the seconds, and with many rows the scale hardly matters.
+    It is learned where rows are few enough for it to matter. That, and the kind of
+    prior, follow from the shape of the data and from nothing else, so that fits of all
+    families, objectives and strategies are of one model.
     """
     chosen, prior = estimator.prior_scale, estimator.prior
     if not (isinstance(chosen, str) and chosen == "auto"):
         return chosen
-    many = len(rows) * rows.n_features > _MANY
     scaled = np.any(np.not_equal(getattr(prior, "scale", 1.0), 1.0))
-    if many or scaled:
+    usual = isinstance(prior, NormalPrior) or prior in ("auto", "normal", "principal")
+    if scaled or (n_classes > 2 and not usual):
         return 1.0
-    if n_classes > 2:
-        dim = n_classes * (rows.n_features + layout.intercept)
-        params = estimator.get_params(deep=False)
-        usual = "auto", "normal", "principal"
-        normal = isinstance(prior, NormalPrior) or prior in usual
-        closed = begins_in_closed_form(params, len(rows), dim, n_classes)
-        return "learn" if normal and closed else 1.0
-    return "learn"
+    return "learn" if _few_rows(rows, layout, n_classes) else 1.0
+
+
+def _few_rows(rows, layout, n_classes):
+    """Whether a scale of the coefficients matters to rows of this shape."""
+    width = rows.n_features + layout.intercept
+    if n_classes == 2:
+        return len(rows) * width <= _MANY
+    small = n_classes <= _MOST_CLASSES and n_classes * width <= _MOST_PARAMETERS
+    return small and len(rows) * width * n_classes**2 <= _MANY_OF_CLASSES
 
 
 def prior_of_classes(estimator, rows, layout, n_classes):
     """`priors_of` a classifier, for these rows."""
     chosen = scale_of_classes(estimator, rows, layout, n_classes)
-    prior = _prior_of_classes(estimator, rows, layout, chosen, n_classes)
+    prior = kind_of_prior(estimator, rows, layout, chosen, n_classes)
     return priors_of(
         estimator, rows, layout, auto=scale_of_all, chosen=chosen, prior=prior
     )
 
 
-def _prior_of_classes(estimator, rows, layout, chosen, n_classes):
+def kind_of_prior(estimator, rows, layout, chosen, n_classes):
     """The `prior` of a classifier with this `prior_scale`, by its name or an object.
 
-    An automatic one is that along principal components where it can be averaged over
-    in closed form.
+    An automatic one is along principal components where the scale is learned and
+    matters, of as many columns as have correlations of their coefficients.
     """
     if estimator.prior not in ("auto", "principal"):
         return estimator.prior
-    dim = layout.n_outputs * (rows.n_features + layout.intercept)
-    size = len(rows), dim, n_classes
-    params = estimator.get_params(deep=False)
-    if isinstance(chosen, str | ScalePrior) and begins_in_closed_form(params, *size):
+    related = n_classes > 2 or rows.n_features + layout.intercept <= MAX_FULL_DIM
+    learns = isinstance(chosen, str | ScalePrior)
+    if learns and related and _few_rows(rows, layout, n_classes):
         return "principal"
     if estimator.prior == "auto":
         return "normal"
     raise ValueError(
-        "prior='principal' needs prior_scale='learn', family='gaussian', "
-        "objective='kl' and room: of two classes at most 300 parameters and 1.1 "
-        "million numbers in X, of more at most 20 classes, 1,000 parameters and 1.5 "
-        "million as the product of these, rows and classes; this model has others. "
-        "Set prior='normal' for one common variance."
+        "prior='principal' needs prior_scale='learn' and rows to which the scale "
+        "matters: of two classes at most 300 parameters and a million numbers in X, of "
+        "more at most 20 classes, 1,000 parameters and 1.5 million as the product of "
+        f"these, rows and classes; got prior_scale={estimator.prior_scale!r}, "
+        f"{n_classes} classes and {len(rows)} x {rows.n_features} numbers. Set "
+        "prior='normal' for one common variance."
     )

@@ -50,7 +50,7 @@ def check_priors(priors, candidates):
     shown = [f"{kind!r}, {'learned' if own else 'fixed'} scale" for kind, own in found]
     raise ValueError(
         "param_grid must keep the prior where it does not search it: an automatic one "
-        f"depends on the family, the objective and the size of X; got {shown} for "
+        f"depends on the size of X; got {shown} for "
         f"candidates that differ in {sorted(searched)}. Set prior and prior_scale of "
         "the estimator, such as prior='normal', prior_scale='learn'."
     )

@@ -13,20 +13,11 @@ from skboost.proposals._greedy import (
     skew_direction,
     split_component,
 )
-from skboost.proposals._normal_noise import NormalNoiseProposer, has_normal_noise
-from skboost.proposals._propagated import (
-    EvidenceProposer,
-    PropagatedProposer,
-    PropagatedScales,
-    has_room,
-    has_room_for_classes,
-    left_out,
-    propagates,
-)
-from skboost.proposals._searched_scales import CountsProposer, SearchedProposer
+from skboost.proposals._propagated import PropagatedProposer, left_out, propagates
+from skboost.proposals._scales import ScaleProposer
 from skboost.proposals._stochastic import (
     ElementwiseMixture,
     StochasticProposer,
     StochasticSearch,
 )
-from skboost.proposals._updated import UpdateProposer, has_components_of_prior
+from skboost.proposals._updated import UpdateProposer

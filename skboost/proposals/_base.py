@@ -14,6 +14,17 @@ class Proposer(ABC):
     complete = ""
     # The family of the components, as a message names it.
     kind = "conjugate distributions"
+    # Whether the first component is as wide as the posterior where modes are several.
+    spans = False
+
+    @staticmethod
+    def serves(target, family):
+        """Whether it can begin for a target, with components of a family."""
+        return True
+
+    def way(self, target):
+        """How it begins, as a log has it."""
+        return "components by search"
 
     def family_of(self, target):
         """The family of the components."""

@@ -34,13 +34,15 @@ class FamilyProposer(Proposer):
     """Searches over a family, each component the best of its variants.
 
     They maximise the objective. The first are looked for from the starts, and from
-    further ones drawn in the box.
+    further ones drawn in the box. `x0_scale` says how far from the starts mass may lie,
+    where that is known.
     """
 
     family: object
     objective: object
     starts: np.ndarray
     box: Box | None = None
+    x0_scale: np.ndarray | None = None
 
     def family_of(self, target):
         return self.family
@@ -61,7 +63,7 @@ class FamilyProposer(Proposer):
         if family.rank_is_open:
             family = widest(family, context.mixture)
         found = best_candidate(context, self.objective, family, settings)
-        if self.family.rank_is_open:
+        if self.family.rank_is_open and family.low_rank:
             rng = generator(settings.seed, context.iteration, SEARCH, 1)
             found = add_columns_to_candidate(
                 context, self.objective, found, settings, rng
@@ -83,12 +85,7 @@ class FamilyProposer(Proposer):
 
 @dataclass(frozen=True)
 class DensityProposer(FamilyProposer):
-    """Searches near and far, and knows the modes that climbs lead to.
-
-    `x0_scale` says how far from the starts mass may lie, where that is known.
-    """
-
-    x0_scale: np.ndarray | None = None
+    """Searches near and far, and knows the modes that climbs lead to."""
 
     @property
     def _located(self):

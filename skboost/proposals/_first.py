@@ -110,7 +110,7 @@ def _member(target, starts, settings, tol, family):
     if curvature is not None:
         parts = target.dim, target.ledger.budget, tol, target.first_guess
         moments = natural_gaussian(curvature, *parts)
-        candidates = [Component(family, _projected(family, *moments))]
+        candidates = [Component(family, projected(family, *moments))]
         if family.exact_expectations and family.full_covariance:
             # The optimum itself: a full Gaussian has no other variants.
             return np.nan, candidates[0]
@@ -184,9 +184,9 @@ def _value_at_start(problem):
             return -np.inf
 
 
-def _projected(family, mean, covariance):
+def projected(family, mean, covariance):
     """The family's member that mean-field theory suggests beside a full Gaussian."""
-    if family.full_covariance:
+    if family.full_covariance or family.low_rank or covariance.ndim == 1:
         return family.from_moments(mean, covariance)
     # The best diagonal Gaussian has the variances of the conditionals, not of the
     # marginals: Bishop 2006, section 10.1.2.

@@ -151,7 +151,13 @@ def _enough_draws(n, family):
 
 
 def widest(family, mixture):
-    """The low-rank family, its rank no longer open: the largest in a mixture of it."""
+    """The low-rank family, its rank no longer open: the largest in a mixture of it.
+
+    Where a closed form has found full components it is their family.
+    """
+    found = mixture.components[0].family
+    if found.full_covariance:
+        return found
     ranks = [rank_of(each.params, mixture.dim) for each in mixture.components]
     return family.with_rank(max(ranks))
 

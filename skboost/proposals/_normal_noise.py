@@ -6,7 +6,6 @@ product (Bishop, Pattern Recognition and Machine Learning, 2006, section 3.5); n
 scales are averaged over on a grid.
 """
 
-from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
@@ -15,7 +14,6 @@ from scipy import sparse
 
 from skboost._math import LOG_2PI, log_sum_exp
 from skboost.families import Component
-from skboost.proposals._propagated import EvidenceProposer, heaviest
 from skboost.targets import (
     CommonScale,
     GLMTarget,
@@ -149,46 +147,40 @@ class Posterior(NamedTuple):
         return cls(constant - 0.5 * (volume + square - fit), means, variances, dents)
 
 
-@dataclass(frozen=True)
-class NormalNoiseProposer(EvidenceProposer):
-    """Begins with Gaussians that have the posterior's moments at every scale.
+def normal_noise_nodes(proposer, target, settings):
+    """Gaussians that have the posterior's moments at every scale, their weights, and
+    the `ScaleNode` of each.
 
     Several where the noise scale is so uncertain that one Gaussian would not do.
     """
-
-    def leaves_little(self, target, mixture):
-        """See `EvidenceProposer`: they have the posterior's moments."""
-        return True
-
-    def at_scales(self, target, settings):
-        """See `EvidenceProposer`."""
-        target.ledger.spend()
-        sums, prior = Moments.of(target), target.scale_prior
-        width = target.scale[len(sums.mean)] if target.intercept else None
-        levels, log_noise = _noise_levels(target, sums, width)
-        found = Posterior.at(prior.log_s, levels, sums, width)
-        height = prior.log_mass + log_sum_exp(found.height + log_noise)
-        inside = prior.log_s[height > height.max() - _DROP]
-        low, high = inside[[0, -1]]
-        n_nodes = max(_LEAST, 1 + int(np.ceil((high - low) / _SPACING)))
-        log_s = np.linspace(low, high, n_nodes)
-        found = Posterior.at(log_s, levels, sums, width)
-        given = found.height + log_noise
-        height = log_sum_exp(given)
-        share = np.exp(given - height[:, None])
-        height += prior.factor.value_and_score(log_s)[0]
-        height -= height.max()
-        components, weights, nodes = [], [], []
-        for k, one in enumerate(log_s):
-            for part in _parts(share[k], levels, target.dim):
-                weights.append(np.exp(height[k]) * part.sum())
-                nodes.append(ScaleNode(float(one)))
-                moments = _moments(target, found, k, part, levels, sums, width)
-                params = self.family.from_moments(*moments)
-                components.append(Component(self.family, params))
-        weights = np.array(weights)
-        weights[weights < _LIGHTEST * weights.max()] = 0.0
-        return heaviest(components, weights, nodes, settings)
+    family = proposer.family
+    target.ledger.spend()
+    sums, prior = Moments.of(target), target.scale_prior
+    width = target.scale[len(sums.mean)] if target.intercept else None
+    levels, log_noise = _noise_levels(target, sums, width)
+    found = Posterior.at(prior.log_s, levels, sums, width)
+    height = prior.log_mass + log_sum_exp(found.height + log_noise)
+    inside = prior.log_s[height > height.max() - _DROP]
+    low, high = inside[[0, -1]]
+    n_nodes = max(_LEAST, 1 + int(np.ceil((high - low) / _SPACING)))
+    log_s = np.linspace(low, high, n_nodes)
+    found = Posterior.at(log_s, levels, sums, width)
+    given = found.height + log_noise
+    height = log_sum_exp(given)
+    share = np.exp(given - height[:, None])
+    height += prior.factor.value_and_score(log_s)[0]
+    height -= height.max()
+    components, weights, nodes = [], [], []
+    for k, one in enumerate(log_s):
+        for part in _parts(share[k], levels, target.dim):
+            weights.append(np.exp(height[k]) * part.sum())
+            nodes.append(ScaleNode(float(one)))
+            moments = _moments(target, found, k, part, levels, sums, width)
+            params = family.from_moments(*moments)
+            components.append(Component(family, params))
+    weights = np.array(weights)
+    weights[weights < _LIGHTEST * weights.max()] = 0.0
+    return components, weights, nodes
 
 
 def _parts(share, levels, dim):

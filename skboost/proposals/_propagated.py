@@ -2,7 +2,6 @@
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import compress
 
 import numpy as np
 from scipy import sparse
@@ -23,7 +22,8 @@ from skboost.expectation_propagation import (
 )
 from skboost.families import MAX_FULL_DIM, Component, FullGaussian
 from skboost.modes import Modes
-from skboost.proposals._density import DensityProposer, FamilyProposer
+from skboost.proposals._density import DensityProposer
+from skboost.proposals._first import projected
 from skboost.proposals._quadratic import quadratic_nodes
 from skboost.targets import (
     ColumnScale,
@@ -51,49 +51,51 @@ _MOST_SWEPT = 600
 # Probability of a node among those of its kind, and of the kind, below which there is
 # no component.
 _LIGHTEST = 2e-3
-# Half the squared shift of the mean, in standard deviations, up to which no draws are
-# asked whether much remains: with orbits, .02 nats were left at most.
-_LITTLE = 1.0
 
 
 def propagates(target, family):
     """Whether a first mixture can be found by expectation propagation.
 
-    Two classes, a prior that is a mixture of normal ones, full Gaussian components, and
-    rows that fit; or hundreds of columns, and a scale that is learned. Of more
-    classes the prior is a normal one that all of them have. Of counts the fits are
-    variational, under a normal prior whose scale is learned.
+    Two classes, a prior that is a mixture of normal ones, and rows that fit; or
+    hundreds of columns, and a scale that is learned. Of more classes the prior is a
+    normal one that all of them have. Of counts the fits are variational, under a normal
+    prior whose scale is learned. Where no scale is, components are full Gaussians.
     """
     if not isinstance(target, GLMTarget):
         return False
     if isinstance(target.scale_prior, ColumnScale):
         return False
-    prior = target.prior if target.scale_prior is None else target.prior.coef
-    size = len(target.rows), target.dim, family
-    if isinstance(target.likelihood, Multinomial):
-        by_class = target.scale.reshape(target.likelihood.n_outputs, -1)
-        same = type(prior) is NormalPrior and (by_class == by_class[0]).all()
-        return same and has_room_for_classes(*size, target.likelihood.n_outputs)
-    learns, normal = target.scale_prior is not None, type(prior) is NormalPrior
+    learns, likelihood = target.scale_prior is not None, target.likelihood
+    prior = target.prior.coef if learns else target.prior
+    size, normal = (len(target.rows), target.dim, family), type(prior) is NormalPrior
+    if isinstance(likelihood, Multinomial):
+        by_class = target.scale.reshape(likelihood.n_outputs, -1)
+        same = normal and (by_class == by_class[0]).all()
+        return same and has_room_for_classes(*size, likelihood.n_outputs, learns)
     wide = learns and type(prior) in (NormalPrior, HorseshoePrior) and is_wide(*size)
-    if isinstance(target.likelihood, Poisson):
-        return normal and (wide or (learns and has_room(*size)))
-    logistic, known = isinstance(target.likelihood, Logistic), type(prior) in _MIXTURES
-    return logistic and (wide or (known and has_room(*size)))
+    if isinstance(likelihood, Poisson):
+        return normal and (wide or (learns and has_room(*size, learns)))
+    known = isinstance(likelihood, Logistic) and type(prior) in _MIXTURES
+    return known and (wide or has_room(*size, learns))
 
 
-def has_room(n_rows, dim, family):
-    """Whether rows fit, and components of a family are full Gaussians."""
+def has_room(n_rows, dim, family, learns=False):
+    """Whether rows fit, and components are full Gaussians or made of such.
+
+    Where a scale is learned, what components of a family lack of a Gaussian is left
+    out: they begin runs.
+    """
     full = family.exact_expectations and family.full_covariance
+    full = full or (learns and dim <= MAX_FULL_DIM)
     return n_rows * dim <= _MOST_ENTRIES and full
 
 
-def has_room_for_classes(n_rows, dim, family, n_classes):
+def has_room_for_classes(n_rows, dim, family, n_classes, learns=False):
     """The same of several classes, whose parameters together are `dim`."""
     full = family.full_covariance or (family.low_rank and dim > MAX_FULL_DIM)
+    full = learns or (full and family.exact_expectations)
     small = n_classes <= _MOST_CLASSES and dim <= _MOST_PARAMETERS
-    fits = n_rows * dim * n_classes <= _MOST_PRODUCTS
-    return family.exact_expectations and full and small and fits
+    return full and small and n_rows * dim * n_classes <= _MOST_PRODUCTS
 
 
 def is_wide(n_rows, dim, family):
@@ -119,6 +121,7 @@ def signed_rows(target, family):
     They give the moments for which a family has room.
     """
     target.ledger.spend()
+    wide = family.low_rank and target.dim > MAX_FULL_DIM
     parts = zip(*target.rows.map(_arrays), strict=True)
     X, y, weight, offset = map(np.concatenate, parts)
     if target.intercept:
@@ -133,14 +136,14 @@ def signed_rows(target, family):
         return ClassRows(X[counts], y[counts].astype(int), weight, nodes)
     if isinstance(target.likelihood, Poisson):
         weight = target.temperature * weight
-        return CountRows(X, weight, y, family.low_rank, offset=offset)
+        return CountRows(X, weight, y, wide, offset=offset)
     turned = y <= 0
     X[turned], offset[turned] = -X[turned], -offset[turned]
     prior = target.prior if target.scale_prior is None else target.prior.coef
     mixture, weight = _MIXTURES[type(prior)], target.temperature * weight
     if mixture is not None:
-        return MixedRows(X, weight, mixture(prior), family.low_rank, offset=offset)
-    return (WideRows if family.low_rank else SignedRows)(X, weight, offset=offset)
+        return MixedRows(X, weight, mixture(prior), wide, offset=offset)
+    return (WideRows if wide else SignedRows)(X, weight, offset=offset)
 
 
 def _arrays(table):
@@ -155,10 +158,18 @@ def _components(target, family, gaussians):
     """Of parameters, from `Gaussians` of those about the centre."""
     means, covariances = target.centring.gaussians_back(*gaussians[1:])
     if covariances.ndim == 3:
-        family = family if family.full_covariance else FullGaussian()
+        family = _kept(family, target.dim)
         covariances = map(_proper, covariances)
     moments = zip(means, covariances, strict=True)
-    return tuple(Component(family, family.from_moments(*pair)) for pair in moments)
+    return tuple(Component(family, projected(family, *pair)) for pair in moments)
+
+
+def _kept(family, dim):
+    """The family of components that are made of full Gaussians."""
+    if family.rank_is_open and dim > MAX_FULL_DIM:
+        return FullGaussian()
+    # Of several tails the lightest.
+    return family.variants()[-1].with_rank()
 
 
 def _proper(covariance):
@@ -184,6 +195,13 @@ class PropagatedProposer(DensityProposer):
     better base of corrections.
     """
 
+    spans = True
+    serves = staticmethod(propagates)
+
+    def way(self, target):
+        """See `Proposer`."""
+        return "one component by expectation propagation"
+
     def initial(self, target, settings):
         # Sweeps that do not settle go between modes of heavy-tailed priors, and span
         # them; a lower bound would have one.
@@ -193,76 +211,22 @@ class PropagatedProposer(DensityProposer):
         return Mixture.single(*_components(target, self.family, gaussians)), Modes()
 
 
-class EvidenceProposer(FamilyProposer):
-    """Begins with components for every scale, weighted by the evidence of the scale.
-
-    A subclass gives ``at_scales(target, settings)``: the mixture, and the `ScaleNode`
-    of every component.
-    """
-
-    # Whether components of a low-rank family have variances alone.
-    marginal = False
-
-    def initial(self, target, settings):
-        """The mixture over scales, each of which has one mode."""
-        return self.at_scales(target, settings)[0], Modes()
-
-    def leaves_little(self, target, mixture):
-        """Whether a closed form says that components with orbits leave little.
-
-        Half the squared shift of the mean, in standard deviations, that third
-        derivatives ask for: of the heaviest component, under a normal prior.
-        """
-        component = mixture.components[int(mixture.weights.argmax())]
-        plain = type(target) is GLMTarget and target.likelihood.n_outputs == 1
-        normal = type(target.scale_prior.coef) is NormalPrior
-        if not (plain and normal and isinstance(component.family, FullGaussian)):
-            return False
-        mean, covariance = component.moments()
-        about = target.centring.about
-        factor = about(np.linalg.cholesky(covariance).T).T
-        pull = target.skewness(about(mean), factor)
-        return bool(0.5 * np.sum((factor.T @ pull) ** 2) <= _LITTLE)
-
-    def complete_with(self, nodes, mixture):
-        """That there is a component for every scale, and what is known of it."""
-        bounded = np.array([node.bounded for node in nodes]) @ mixture.weights
-        marginal = self.marginal and mixture.components[0].family.low_rank
-        told = [
-            "Converged: there is a component for every scale that has mass, weighted "
-            "by its evidence.",
-            f"For {bounded:.0%} of the probability of scales the component is the "
-            "variational one, and its lower bound stands for the evidence."
-            if bounded > _LIGHTEST
-            else "",
-            "Of so many parameters components have the variances, and no correlations."
-            if marginal
-            else "",
-            'A number for tol in place of "auto" asks for more components where their '
-            "shape misses something.",
-        ]
-        return " ".join(filter(None, told))
-
-
-@dataclass(frozen=True)
-class PropagatedScales(EvidenceProposer):
-    """Begins with a Gaussian in closed form for every scale.
+def propagated_nodes(proposer, target, settings):
+    """Components in closed form, their weights and the `ScaleNode` of each.
 
     The lower bounds of Gaussians miss the more evidence of classes the larger the
     scale, and weights by them cut large scales: they are those of expectation
-    propagation.
+    propagation. None where numbers overflow.
     """
-
-    marginal = True
-
-    def at_scales(self, target, settings):
-        """See `EvidenceProposer`."""
-        parts = quadratic_nodes(target) or _propagated_nodes(target, self.family)
-        return mixture_of(parts, target, self.family, settings)
+    try:
+        family, parts = proposer.family, quadratic_nodes(target)
+        return mixture_of(parts or _propagated_nodes(target, family), target, family)
+    except np.linalg.LinAlgError:
+        return None
 
 
-def mixture_of(parts, target, family, settings):
-    """The mixture of `Nodes` of every kind of prior, and the `ScaleNode` of each."""
+def mixture_of(parts, target, family):
+    """The components of `Nodes` of every kind of prior, weights, and `ScaleNode`s."""
     share = np.array([part.log_evidence for part in parts])
     share = np.exp(share - share.max())
     share /= share.sum()
@@ -273,7 +237,7 @@ def mixture_of(parts, target, family, settings):
         components += _components(target, family, part.gaussians)
         light = np.minimum(part.weights, share[kind]) < _LIGHTEST
         weights.append(np.where(light, 0.0, share[kind] * part.weights))
-    return heaviest(components, np.concatenate(weights), nodes, settings)
+    return components, np.concatenate(weights), nodes
 
 
 def _propagated_nodes(target, family):
@@ -282,14 +246,6 @@ def _propagated_nodes(target, family):
     for root in target.scale_prior.roots:
         parts.append(_over_scales(rows, target, root, parts[-1]))
     return parts[1:]
-
-
-def heaviest(components, weights, nodes, settings):
-    """The mixture of those components that have a weight, and their nodes."""
-    most = min(settings.max_components or len(nodes), np.count_nonzero(weights))
-    kept = weights >= np.sort(weights)[-most]
-    mixture = Mixture(tuple(components), weights / weights.sum()).keep(kept)
-    return mixture, list(compress(nodes, kept))
 
 
 def _over_scales(rows, target, root, near):

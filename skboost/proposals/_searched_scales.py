@@ -6,7 +6,6 @@ Where the log joint is not concave there may be two components for one scale: wh
 columns are many, coefficients explain the rows, or noise does.
 """
 
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,12 +17,7 @@ from skboost.expectation_propagation import scale_nodes
 from skboost.modes import climb_all
 from skboost.objectives import SingleELBO
 from skboost.proposals._first import enough_draws, first_component
-from skboost.proposals._propagated import (
-    EvidenceProposer,
-    PropagatedScales,
-    heaviest,
-    mixture_of,
-)
+from skboost.proposals._propagated import mixture_of
 from skboost.proposals._quadratic import quadratic_nodes
 from skboost.targets import OrdinalTarget, ScaleNode
 
@@ -34,46 +28,30 @@ _SAME = 0.5
 _DROP, _LIGHTEST = 7.0, 1e-3
 
 
-@dataclass(frozen=True)
-class SearchedProposer(EvidenceProposer):
-    """Begins with the best component at every scale, weighted by its ELBO."""
-
-    def at_scales(self, target, settings):
-        """See `EvidenceProposer`."""
-        full = self.family.exact_expectations and self.family.full_covariance
-        if full and isinstance(target, OrdinalTarget):
-            start = target.centring.about(self.starts[0])
-            parts = quadratic_nodes(target, start)
-            if parts is not None:
-                return mixture_of(parts, target, self.family, settings)
-        factor = target.scale_prior.factor
-        found = scale_nodes(
-            _Searches(self, target, settings),
-            lambda log_s: log_s,
-            lambda log_s: factor.value_and_score(log_s)[0],
-            np.log(factor.scale),
-        )
-        components, weights, nodes = [], [], []
-        for log_s, share, part in zip(*found[:3], strict=True):
-            components += part.components
-            weights += list(share * part.weights)
-            nodes += [ScaleNode(float(log_s), bounded=True)] * part.n_components
-        weights = np.array(weights)
-        weights[weights < _LIGHTEST] = 0.0
-        return heaviest(components, weights, nodes, settings)
-
-
-class CountsProposer(SearchedProposer):
-    """Begins with Gaussians of counts in closed form, where numbers do not overflow."""
-
-    marginal = True
-
-    def at_scales(self, target, settings):
-        """See `EvidenceProposer`."""
-        with suppress(np.linalg.LinAlgError):
-            parts = self.family, self.objective, self.starts, self.box
-            return PropagatedScales(*parts).at_scales(target, settings)
-        return super().at_scales(target, settings)
+def searched_nodes(proposer, target, settings):
+    """The best components at every scale, weighted by their ELBO; see `Way`."""
+    family = proposer.family
+    full = family.exact_expectations and family.full_covariance
+    if full and isinstance(target, OrdinalTarget):
+        start = target.centring.about(proposer.starts[0])
+        parts = quadratic_nodes(target, start)
+        if parts is not None:
+            return mixture_of(parts, target, family)
+    factor = target.scale_prior.factor
+    found = scale_nodes(
+        _Searches(proposer, target, settings),
+        lambda log_s: log_s,
+        lambda log_s: factor.value_and_score(log_s)[0],
+        np.log(factor.scale),
+    )
+    components, weights, nodes = [], [], []
+    for log_s, share, part in zip(*found[:3], strict=True):
+        components += part.components
+        weights += list(share * part.weights)
+        nodes += [ScaleNode(float(log_s), bounded=True)] * part.n_components
+    weights = np.array(weights)
+    weights[weights < _LIGHTEST] = 0.0
+    return components, weights, nodes
 
 
 @dataclass(frozen=True)
@@ -93,7 +71,7 @@ class _Found:
 class _Searches:
     """What `scale_nodes` asks of rows, by searches."""
 
-    proposer: SearchedProposer
+    proposer: object
     target: object
     settings: object
 

@@ -17,14 +17,6 @@ from skboost.proposals._gaussian import natural_gaussian
 _LIGHTEST = 1e-2
 
 
-def has_components_of_prior(target, family):
-    """Whether a posterior is a sum of those under every component of its prior, each
-    with a Gaussian that needs no draws. Of likelihoods with one mode: others, such as
-    those of noise, take longer by it and are no better."""
-    full = family.exact_expectations and family.full_covariance
-    return full and target.modes_known and target.prior_components is not None
-
-
 @dataclass(frozen=True)
 class UpdateProposer(DensityProposer):
     """Begins with a Gaussian for every component of the prior.
@@ -32,6 +24,17 @@ class UpdateProposer(DensityProposer):
     The posterior under ``sum_k w_k p_k`` is ``sum_k w_k Z_k p(. | k)``: so many
     ordinary problems, and each one's ELBO stands for ``ln Z_k``.
     """
+
+    @staticmethod
+    def serves(target, family):
+        """Whether each has a Gaussian that needs no draws, under a likelihood with one
+        mode: others, such as those of noise, take longer by it and are no better."""
+        full = family.exact_expectations and family.full_covariance
+        return full and target.modes_known and target.prior_components is not None
+
+    def way(self, target):
+        """See `Proposer`."""
+        return "a component for every one of the prior"
 
     def find_modes(self, target, fresh, modes, settings, *key):
         """None further where every one has its component from the beginning."""

@@ -12,6 +12,10 @@ from sklearn.metrics import log_loss
 from sklearn.preprocessing import scale
 
 from skboost import BoostedBayesianLogisticRegression, RowBlocks
+from skboost._row_blocks import Table
+from skboost.families import FAMILIES
+from skboost.linear_model._class_model import kind_of_prior, scale_of_classes
+from skboost.linear_model._layout import Layout
 from skboost.priors import HalfTPrior, NormalPrior
 
 RNG = np.random.default_rng(0)
@@ -155,17 +159,63 @@ def test_few_large_coefficients_are_found_under_a_horseshoe():
     "settings",
     [
         {"prior_scale": 1.0},
-        {"family": "gaussian-diag"},
-        {"objective": "hellinger"},
         pytest.param({"y": np.arange(40) % 21}, marks=pytest.mark.slow),
     ],
 )
-def test_principal_components_need_a_mixture_in_closed_form(settings):
+def test_principal_components_need_a_scale_that_is_learned_and_matters(settings):
     with pytest.raises(ValueError, match="prior='principal' needs prior_scale='learn'"):
         fitted(prior="principal", **settings)
     few = {"rows": X[:, :2], "max_iter": 1, "n_draws": 32}
     one, two = (fitted(prior=p, **few, **settings) for p in ("auto", "normal"))
     assert np.array_equal(one.coef_, two.coef_)
+
+
+GAUSSIAN = ["gaussian", "gaussian-diag", "gaussian-low-rank"]
+ASKED = [
+    {"family": "gaussian-low-rank", "objective": "hellinger"},
+    {"family": "gaussian-diag", "objective": "hellinger"},
+    {"objective": "hellinger"},
+    *({"family": family} for family in [*GAUSSIAN, "laplace", "student_t"]),
+    *({"family": family, "objective": "relbo"} for family in FAMILIES),
+    {"step_size": "adaptive", "corrective": "pairwise"},
+    {"refine": False},
+]
+
+
+@pytest.mark.parametrize(
+    ("shape", "n_classes", "expected"),
+    [
+        ((5_000, 199), 2, ("learn", "principal")),
+        ((5_001, 199), 2, (1.0, "normal")),
+        ((60, 299), 2, ("learn", "principal")),
+        ((60, 300), 2, ("learn", "normal")),
+        ((1_000, 59), 5, ("learn", "principal")),
+        ((1_001, 59), 5, (1.0, "normal")),
+        ((50, 4), 20, ("learn", "principal")),
+        ((50, 4), 21, (1.0, "normal")),
+        ((20, 249), 4, ("learn", "principal")),
+        ((20, 250), 4, (1.0, "normal")),
+    ],
+)
+def test_the_default_prior_follows_from_the_shape_of_the_rows_alone(
+    shape, n_classes, expected
+):
+    table = Table(np.zeros(shape), np.arange(shape[0]) % n_classes)
+    outputs = tuple(range(n_classes)) if n_classes > 2 else ()
+    parts = table, Layout([f"x{j}" for j in range(shape[1])], True, outputs), n_classes
+    for settings in [{}, *ASKED]:
+        model = BoostedBayesianLogisticRegression(**settings)
+        chosen = scale_of_classes(model, *parts)
+        kind = kind_of_prior(model, *parts[:2], chosen, n_classes)
+        assert (chosen, kind) == expected, settings
+
+
+@pytest.mark.parametrize("settings", ASKED[1:-2])
+def test_every_family_and_objective_has_the_prior_along_principal_components(settings):
+    few = {"n_draws": 32, "max_iter": 1}
+    model = fitted(X[:20, :2], Y[:20], **settings, **few)
+    assert model.prior_ == "principal" and hasattr(model, "prior_scale_")
+    assert np.isfinite(model.predict_proba(X[:, :2])).all()
 
 
 def test_the_automatic_scale_is_learned_where_that_is_cheap():

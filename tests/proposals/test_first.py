@@ -24,6 +24,7 @@ from skboost.modes._missed import WeighedMode
 from skboost.priors import HalfTPrior
 from skboost.proposals import (
     DensityProposer,
+    ScaleProposer,
     left_out,
     natural_gaussian,
     propagates,
@@ -33,13 +34,13 @@ from skboost.proposals import (
 from skboost.proposals._first import (
     _best_of_short_searches,
     _groups,
-    _projected,
     fitted_at,
+    projected,
     proper_modes,
 )
 from skboost.proposals._greedy import _starts_at, residual_points
 from skboost.proposals._propagated import has_room, has_room_for_classes, is_wide
-from skboost.proposals._searched_scales import SearchedProposer, _Searches
+from skboost.proposals._searched_scales import _Searches
 from skboost.targets import (
     Budget,
     CallableTarget,
@@ -132,7 +133,7 @@ def test_the_best_of_several_starts_is_searched():
 
 def test_a_diagonal_gaussian_beside_a_full_one_has_the_conditional_variances():
     covariance = np.array([[1.0, 0.6], [0.6, 4.0]])
-    params = _projected(FAMILY, np.array([3.0, -1.0]), covariance)
+    params = projected(FAMILY, np.array([3.0, -1.0]), covariance)
     mean, found = Component(FAMILY, params).moments()
     assert_allclose(mean, [3.0, -1.0])
     assert_allclose(np.diag(found), [1.0 - 0.36 / 4.0, 4.0 - 0.36])
@@ -266,8 +267,25 @@ def searches(family, **settings):
     y = np.where(np.arange(20) < 4, X[:, 0] < 0.0, X[:, 0] > 0.0).astype(float)
     prior = CommonScale(NormalPrior(), np.array([1, 1, 0], bool), 2, HalfTPrior())
     target = Counting(Table(X, y), Logistic(), prior=prior, scale=np.ones(3))
-    proposer = SearchedProposer(family, None, np.zeros((1, 3)))
+    proposer = ScaleProposer(family, None, np.zeros((1, 3)))
     return _Searches(proposer, target, Settings(**settings))
+
+
+@pytest.mark.parametrize("family", [DiagonalGaussian(), Laplace(), LowRankGaussian()])
+def test_families_have_what_they_can_of_the_gaussians_in_closed_form(family):
+    target = searches(family).target
+    full, own = (
+        ScaleProposer(one, None, np.zeros((1, 3))).at_scales(target, Settings())[0]
+        for one in (FullGaussian(), family)
+    )
+    assert_allclose(own.weights, full.weights, rtol=1e-12)
+    for a, b in zip(full.components, own.components, strict=True):
+        covariance = a.moments()[1]
+        assert_allclose(b.location(), a.location(), rtol=1e-10)
+        # Mean-field theory has the variances of conditionals.
+        wanted = 1.0 / np.diagonal(np.linalg.inv(covariance))
+        wanted = np.diagonal(covariance) if family.low_rank else wanted
+        assert_allclose(np.diagonal(b.moments()[1]), wanted, rtol=1e-6)
 
 
 def test_the_elbo_of_a_searched_component_is_that_of_draws_where_none_is_exact():
@@ -347,6 +365,12 @@ def test_rows_and_columns_have_room_up_to_limits():
     full, low = FullGaussian(), LowRankGaussian()
     assert has_room(10_000, 100, full) and not has_room(10_000, 120, full)
     assert not has_room(100, 10, low)
+    # Where a scale is learned components of all families are made of full ones.
+    assert has_room(100, 300, low, learns=True)
+    assert not has_room(100, 301, low, learns=True)
+    diagonal = DiagonalGaussian()
+    assert not has_room_for_classes(100, 100, diagonal, 5)
+    assert has_room_for_classes(100, 100, diagonal, 5, learns=True)
     classes = [(1000, 100, 5), (1000, 1000, 5), (10, 1001, 5), (10, 105, 21)]
     found = [has_room_for_classes(n, dim, full, k) for n, dim, k in classes]
     assert found == [True, False, False, False]

@@ -10,7 +10,7 @@ from skboost._row_blocks import Table
 from skboost.approximation import Mixture
 from skboost.boosting import Settings
 from skboost.families import Component, DiagonalGaussian, FullGaussian
-from skboost.proposals import UpdateProposer, has_components_of_prior
+from skboost.proposals import UpdateProposer
 from skboost.strategies import JointGain
 from skboost.targets import FlatPrior, GLMTarget, Logistic, updated_target
 
@@ -53,10 +53,10 @@ def test_no_more_components_than_are_allowed_and_none_of_next_to_no_mass():
 
 def test_mixtures_of_full_gaussians_alone_have_such_a_beginning():
     target = one_coefficient((0.5, 0.5))
-    assert has_components_of_prior(target, FULL) and target.modes_known
-    assert not has_components_of_prior(target, DiagonalGaussian())
+    assert UpdateProposer.serves(target, FULL) and target.modes_known
+    assert not UpdateProposer.serves(target, DiagonalGaussian())
     single = updated_target(target.likelihood, target.prior.keep([True, False]))
-    assert not has_components_of_prior(single, FULL)
+    assert not UpdateProposer.serves(single, FULL)
 
 
 @pytest.mark.parametrize("k", [2, pytest.param(3, marks=pytest.mark.slow)])
