@@ -51,6 +51,8 @@ class Boosting:
     draws_anew = True
     # Whether no iteration is chosen by the draws that judge it.
     held_draws_are_new = False
+    # With what it begins where that is not for the proposer to say.
+    begins_with = ""
 
     @property
     def kind(self):

@@ -121,6 +121,7 @@ class HeldScales:
     settings: Settings
 
     draws_anew = held_draws_are_new = True
+    begins_with = ""
     kind = property(attrgetter("given.kind"))
     by_nodes = property(attrgetter("given.by_nodes"))
 

@@ -42,6 +42,8 @@ class LatticeBoosting(SurrogateBoosting):
 
     most_kl: float = 0.0
 
+    begins_with = "a lattice"
+
     def init(self, target):
         """The Gaussian with the moments of the density."""
         began, lattice = perf_counter(), self._lattice(target)

@@ -92,6 +92,7 @@ class SurrogateBoosting:
     draws_anew = held_draws_are_new = False
     # Its first mixture is one of Gaussians that overlap.
     by_nodes = False
+    begins_with = "a surrogate of the density"
 
     @classmethod
     def of(cls, engine, orbit=None):

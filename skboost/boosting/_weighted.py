@@ -57,6 +57,8 @@ class WeightedBoosting(SurrogateBoosting):
     most_kl: float = 0.0
     dear: bool = False
 
+    begins_with = "Gaussians fitted to weighted draws"
+
     def init(self, target):
         """A few Gaussians around the mode."""
         if self.dear:

@@ -9,7 +9,7 @@ from skboost._parallel import single_threaded
 from skboost.boosting import advanced, opened
 from skboost.fitting._fit import Fit, history_record
 from skboost.fitting._prepare import prepared
-from skboost.fitting._progress import log_end, log_iteration, shown
+from skboost.fitting._progress import log_end, log_iteration, log_way, shown
 from skboost.fitting._run import WARM_START, Run, check_goes_on, of_checkpoint
 from skboost.fitting._stopping import AUTO, Limits, why_stop
 from skboost.posterior import as_posterior
@@ -167,6 +167,8 @@ def boost(target, options, observer=_SILENT):
                 resumed = begun is not options.previous
                 by = of_checkpoint(observer.keeper) if resumed else options.goes_on
                 check_goes_on(problem, begun, *by)
+            else:
+                log_way(problem.engine, problem.target)
             with observer.watching():
                 for run in iterations(problem, options.limits, budget, begun, observer):
                     observer.keep(run)

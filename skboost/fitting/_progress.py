@@ -43,6 +43,12 @@ def log_iteration(run, target):
     )
 
 
+def log_way(engine, target):
+    """A record of how a run begins, which depends on the shape of data, at DEBUG."""
+    begins = engine.begins_with or engine.proposer.way(target)
+    _LOGGER.debug("Begins with %s%s.", begins, target.way)
+
+
 def log_end(run):
     """A record of why a run ended, at INFO."""
     _LOGGER.info("%s", run.message)

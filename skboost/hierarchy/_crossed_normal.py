@@ -35,6 +35,7 @@ class CrossedNormalMarginal:
     """Log likelihood of a linear model with normal noise and several factors."""
 
     n_further, cheap, exact, weighs_scales = 1, False, True, False
+    way = "by sparse matrices"
     # As of `LikelihoodMarginal`.
     lattice_dim = 2
 

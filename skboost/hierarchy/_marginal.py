@@ -15,6 +15,8 @@ class LikelihoodMarginal:
     cheap = integrates_coefficients = weighs_scales = False
     # Whether coefficients given scales take the algebra of small matrices alone.
     quick = True
+    # How effects are integrated out, as a log has it.
+    way = "by quadrature"
     # Coordinates of a density up to which a lattice is cheaper than draws: one of two
     # has 90 to 230 nodes, fewer than the draws that boosting would be judged by.
     lattice_dim = 2

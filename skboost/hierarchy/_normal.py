@@ -36,6 +36,8 @@ class NormalMarginal:
 
     n_further, exact, quick = 1, True, True
     integrates_coefficients = weighs_scales = False
+    # How effects are integrated out, as a log has it.
+    way = "in closed form"
     # Index of the factor whose groups are independent given all coefficients.
     main = 0
 

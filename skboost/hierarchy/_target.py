@@ -83,6 +83,12 @@ class HierarchicalTarget(Target):
         return {name: held for name, held in vars(self).items() if name != "ledger"}
 
     @property
+    def way(self):
+        """See `Target`."""
+        both = ", with coefficients" if self.marginal.integrates_coefficients else ""
+        return f"; effects of groups are integrated out {self.marginal.way}{both}"
+
+    @property
     def portable(self):
         """Whether pickles carry it: it holds sums over rows, no data."""
         return self.marginal.integrates_coefficients and self.marginal.exact
@@ -196,46 +202,67 @@ class HierarchicalTarget(Target):
         return value, slope, derivatives
 
 
+class _Shape:
+    """What decides how group effects are integrated out."""
+
+    def __init__(self, rows, likelihood, scale):
+        factors, n, n_columns = rows.factors, len(rows.y), rows.X.shape[1]
+        self.normal, self.none = likelihood is None, not factors
+        self.alone = len(factors) < 2
+        largest = main_factor(factors) if factors else 0
+        rest = [factor for k, factor in enumerate(factors) if k != largest]
+        others = sum(factor.size for factor in rest) + n_columns
+        given = scale is not None and n_columns > 0
+        columns = given and n_columns <= _MOST_COLUMNS
+        # One factorisation of a table of rows by coefficients and other effects.
+        few = others <= _MOST_COLUMNS and n * others**2 <= _MOST_PRODUCTS
+        few = few and not any(factor.correlated for factor in rest)
+        self.one_table = columns and (few or not rest)
+        # Several correlations of a factor have moments by tens of thousands of draws,
+        # of which each would factorise a matrix for the coefficients beside them.
+        draws = any(f.correlated and f.n_effects > 2 for f in factors)
+        self.sparse = columns and not draws and others <= MOST_OTHERS
+        self.nested = len(factors) == 2 and nested_order(factors) is not None
+        # Nine nodes for each effect of a group: 729 of three.
+        self.single = len(factors) == 1 and factors[0].n_effects <= 2
+        n_levels = sum(f.n_effects + f.correlated for f in factors)
+        n_levels += 0 if self.normal else likelihood.n_further
+        self.lattice = given and n_levels <= _MOST_LEVELS
+        every = sum(factor.size for factor in factors) + n_columns
+        self.summed = every <= MOST_OTHERS and 0 < n * n_columns**2 <= _MOST_SUMMED
+
+
+# What ways to integrate effects out need of a `_Shape`, and what they take beside rows;
+# the first that serves is taken.
+_WAYS = (
+    ("normal one_table", IntegratedNormalMarginal, "scale"),
+    ("normal sparse", CrossedNormalMarginal, "scale"),
+    # One factor needs no factorisation for each draw, so that many thousands of draws
+    # are `cheap` and no surrogate stands for them.
+    ("normal alone", NormalMarginal, ""),
+    ("normal", CrossedNormalMarginal, ""),
+    ("none", UngroupedMarginal, "likelihood"),
+    ("nested lattice", IntegratedNestedMarginal, "likelihood scale"),
+    ("nested", NestedQuadratureMarginal, "likelihood"),
+    ("single lattice", IntegratedQuadratureMarginal, "likelihood scale"),
+    ("single", QuadratureMarginal, "likelihood"),
+    ("summed", LaplaceMarginal, "likelihood scale"),
+    ("", LaplaceMarginal, "likelihood"),
+)
+
+
 def marginal_of(rows, likelihood=None, scale=None):
     """Log likelihood of grouped rows, effects integrated out; None is normal noise.
 
     With the scales of normal coefficients these are integrated out, too, where noise is
     normal or by Laplace's method: what is left is a density of scales.
     """
-    n_factors = len(rows.factors)
-    n_columns = rows.X.shape[1]
-    every = sum(factor.size for factor in rows.factors) + n_columns
-    normal = scale is not None and likelihood is None
-    if normal and 0 < n_columns <= _MOST_COLUMNS:
-        largest = main_factor(rows.factors) if n_factors else 0
-        rest = [f for k, f in enumerate(rows.factors) if k != largest]
-        others = sum(factor.size for factor in rest) + n_columns
-        # One factorisation of a table of rows by coefficients and other effects.
-        few = others <= _MOST_COLUMNS and len(rows.y) * others**2 <= _MOST_PRODUCTS
-        if not rest or (few and not any(factor.correlated for factor in rest)):
-            marginal = IntegratedNormalMarginal(rows, scale)
-            if marginal.n_pairs <= _MOST_PAIRS:
-                return marginal
-        # Several correlations of a factor have moments by tens of thousands of draws,
-        # of which each would factorise a matrix for the coefficients beside them.
-        draws = any(f.correlated and f.n_effects > 2 for f in rows.factors)
-        if not draws and others <= MOST_OTHERS:
-            return CrossedNormalMarginal(rows, scale)
-    if likelihood is None:
-        # Both are in closed form; one factor needs no factorisation for each draw, so
-        # that many thousands of draws are `cheap` and no surrogate stands for them.
-        return (NormalMarginal if n_factors < 2 else CrossedNormalMarginal)(rows)
-    if not n_factors:
-        return UngroupedMarginal(rows, likelihood)
-    # Nine nodes for each effect of a group: 729 of three.
-    nested = n_factors == 2 and nested_order(rows.factors) is not None
-    if nested or (n_factors == 1 and rows.factors[0].n_effects <= 2):
-        n_levels = sum(f.n_effects + f.correlated for f in rows.factors)
-        n_levels += likelihood.n_further
-        if scale is None or not n_columns or n_levels > _MOST_LEVELS:
-            kind = NestedQuadratureMarginal if nested else QuadratureMarginal
-            return kind(rows, likelihood)
-        kind = IntegratedNestedMarginal if nested else IntegratedQuadratureMarginal
-        return kind(rows, likelihood, scale)
-    few = every <= MOST_OTHERS and 0 < len(rows.y) * n_columns**2 <= _MOST_SUMMED
-    return LaplaceMarginal(rows, likelihood, scale if few else None)
+    shape, given = _Shape(rows, likelihood, scale), {"likelihood": likelihood}
+    given["scale"] = scale
+    for needs, kind, takes in _WAYS:
+        if not all(getattr(shape, name) for name in needs.split()):
+            continue
+        marginal = kind(rows, *(given[name] for name in takes.split()))
+        # Known once sums over groups are laid out.
+        if getattr(marginal, "n_pairs", 0) <= _MOST_PAIRS:
+            return marginal

@@ -39,7 +39,8 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, FlatRegression):
         those of the columns to the power 0, 1/2 or 1. ``"auto"`` takes it wherever
         ``prior_scale="auto"`` would learn the scale and it is learned, of two classes
         with at most 300 parameters: of more components have no correlations, which the
-        axes are. Else it is ``"normal"``. A dict: see `BoostedBayesianLinearRegression`.
+        axes are. Else it is ``"normal"``. A dict: see
+        `BoostedBayesianLinearRegression`.
     prior_scale : "auto", "learn", float, array-like of shape (n_features,) or \
             ScalePrior, default="auto"
         Scale of the prior, one or per feature; multiplies the own scale of a `Prior`

@@ -145,6 +145,8 @@ class Target:
     scores_draws = True
     # Whether there is ``expected_curvature(mean, factor)``, as regressions have it.
     knows_curvature = False
+    # What a log says of it beside how a run begins.
+    way = ""
     # `CommonScale` of coefficients whose scale is learned; there is
     # ``at_common_scale(s)`` then.
     scale_prior = None

@@ -1,11 +1,16 @@
 """Prepare, boost, correct, report: in that order, and again where a run goes on."""
 
+import logging
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from skboost import BoostedBayesianLogisticRegression
+from skboost import (
+    BoostedBayesianLinearRegression,
+    BoostedBayesianLogisticRegression,
+    BoostedHierarchicalLinearRegression,
+)
 from skboost.fitting import Observer, RunInterrupted, _prepare
 from skboost.targets import LogDensityError
 
@@ -153,3 +158,30 @@ def test_estimators_show_their_progress(capsys):
     told = capsys.readouterr().err.splitlines()
     assert len(told) == model.n_iter_ + 1 and told[-1] in model.message_
     assert f"{model.elbo_path_[0]:.6g}" in told[0]
+
+
+def test_the_log_says_how_a_run_begins(caplog):
+    rng = np.random.default_rng(0)
+    X, group = rng.standard_normal((24, 2)), np.arange(24) % 4
+    y = X[:, 0] + group + rng.standard_normal(24)
+    settings = {"prior_scale": "learn", "random_state": 0}
+    grouped = np.column_stack([X, group])
+    expected = {
+        "components at every scale by sums over rows": (
+            BoostedBayesianLinearRegression(**settings).fit, X, y,
+        ),
+        "components at every scale by expectation propagation": (
+            BoostedBayesianLogisticRegression(**settings).fit, X, y > 1.5,
+        ),
+        "one component by expectation propagation": (
+            BoostedBayesianLogisticRegression(prior_scale=1.0).fit, X, y > 1.5,
+        ),
+        "integrated out in closed form, with coefficients": (
+            BoostedHierarchicalLinearRegression(groups=[2]).fit, grouped, y,
+        ),
+    }  # fmt: skip
+    for words, (fit, *data) in expected.items():
+        caplog.clear()
+        with caplog.at_level(logging.DEBUG, logger="skboost"):
+            fit(*data)
+        assert words in caplog.records[0].getMessage()
