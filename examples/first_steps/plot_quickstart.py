@@ -30,6 +30,7 @@ from skboost import (
     BoostedHierarchicalLinearRegression,
     boost_posterior,
 )
+from skboost.inspection import PredictionDisplay
 
 plt.style.use("skboost.inspection.figures")
 
@@ -65,14 +66,8 @@ print(f"elsewhere {100 * wrong[~wide].mean():.1f} %")
 
 with plt.rc_context({"font.size": 14}):
     figure, ax = plt.subplots(figsize=(6.4, 4.4), layout="constrained")
-    order = np.argsort(probability)
-    rank = np.arange(len(order))
-    ax.vlines(rank, low[order], high[order], color="C0", alpha=0.2)
-    ax.plot(rank, probability[order], color="C0", label="probability")
-    dots = rank[wrong[order]], probability[order][wrong[order]]
-    ax.plot(*dots, "o", color="C3", label="the label is wrong")
-    ax.set(xlabel="509 tumours, in order", ylabel="benign, with 90 % interval")
-    ax.legend(loc="lower right")
+    PredictionDisplay.from_estimator(model, X_test, y=y_test, ax=ax)
+    ax.set(xlabel="509 tumours, in order", ylabel="probability of benign")
 figure.savefig("quickstart.png")
 
 # %%
