@@ -83,6 +83,14 @@ GALLERY = {
         "schools",
         "small_study",
     ],
+    "answers": [
+        "best_of_four",
+        "odds_ratios",
+        "growth",
+        "departments",
+        "does_it_fit",
+        "which_degree",
+    ],
     "first_steps": ["quickstart", "breast_cancer"],
     "own_density": ["own_posterior", "eight_schools", "warp"],
     "mixtures": [

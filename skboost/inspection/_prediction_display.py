@@ -369,11 +369,11 @@ class ComparisonDisplay:
         middle = middle if self.ratio else ("difference", "lower", "upper")
         centre, low, high = (np.asarray(self.table[name], float) for name in middle)
         with look():
-            size = (5.2, 1.0 + 0.28 * len(labels))
+            size = (5.2, 1.2 + 0.28 * len(labels))
             self.figure_, (self.ax_,) = panels(ax, 1, 1, size)
             ends = np.column_stack([low, high])
             intervals(self.ax_, centre, ends, None, labels, float(self.ratio))
             what = "ratio" if self.ratio else "difference"
             mass = f"{100 * self.level:g} %"
-            self.ax_.set_xlabel(f"{what} of the average {self.kind}, {mass} interval")
+            self.ax_.set_xlabel(f"{what} of the average {self.kind},\n{mass} interval")
         return self

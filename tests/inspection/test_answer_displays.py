@@ -154,7 +154,7 @@ def test_comparisons_are_drawn_as_the_table_says(diabetes):
     np.testing.assert_allclose(segments, table[["lower", "upper"]])
     ticks = [label.get_text() for label in display.ax_.get_yticklabels()]
     assert ticks == ["bmi: 0.05 vs 0.0", "bp: slope"]
-    assert texts(display)[0] == "difference of the average response, 80 % interval"
+    assert texts(display)[0] == "difference of the average response,\n80 % interval"
     ratio = {"bmi": [0.0, 0.05]}
     assert (
         "ratio"
