@@ -26,7 +26,7 @@ FLOORS = {
             "_pickles _row_blocks _settings _solver families frank_wolfe transforms "
             "expectation_propagation",
             "approximation targets",
-            "calibration orbits objectives modes conjugate hierarchy warps surrogates",
+            "orbits objectives modes conjugate hierarchy warps surrogates",
             "posterior proposals svi",
             "boosting online serving",
             "fitting _starting_points _sklearn",

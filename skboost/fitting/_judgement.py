@@ -16,7 +16,7 @@ from skboost.approximation import (
     evidence_of,
     has_tails,
 )
-from skboost.calibration import (
+from skboost.fitting._interval import (
     KLInterval,
     lower_end,
     n_chains,

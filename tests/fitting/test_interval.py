@@ -7,13 +7,14 @@ import pytest
 from skboost import BoostedBayesianLogisticRegression, boost_posterior
 from skboost._random import generator
 from skboost.approximation import Estimate, FreshDraws, Mixture, RemainingKL
-from skboost.calibration import (
+from skboost.families import DiagonalGaussian
+from skboost.fitting._interval import (
+    _clustered,
+    _fitted_shares,
     lower_end,
     n_chains,
     remaining_kl_interval,
 )
-from skboost.calibration._interval import _clustered, _fitted_shares
-from skboost.families import DiagonalGaussian
 from skboost.targets import CallableTarget, Target
 
 LOG_2PI = np.log(2 * np.pi)

@@ -6,8 +6,8 @@ import numpy as np
 
 from skboost._math import N_ERRORS, log_sum_exp, log_weights, responsibilities
 from skboost.approximation import Mixture, effective_sample_size
-from skboost.calibration._chains import Chains, Scatter
 from skboost.families import VariationalFamily
+from skboost.fitting._chains import Chains, Scatter
 
 # Effective draws from which chains are started at least.
 _FEWEST = 10.0
