@@ -34,8 +34,8 @@ _FEW, _LEAST, _MOST_STEPS, _BLOCK = 200, 1e-10, 60, 1 << 20
 class CrossedNormalMarginal:
     """Log likelihood of a linear model with normal noise and several factors."""
 
-    n_further, cheap, exact, weighs_scales = 1, False, True, False
-    way = "by sparse matrices"
+    n_further, exact, way = 1, True, "by sparse matrices"
+    cheap = weighs_scales = by_thousands = False
     # As of `LikelihoodMarginal`.
     lattice_dim = 2
 

@@ -13,6 +13,8 @@ class LikelihoodMarginal:
     """
 
     cheap = integrates_coefficients = weighs_scales = False
+    # Whether thousands of values take less than surrogates of few coordinates do.
+    by_thousands = False
     # Whether coefficients given scales take the algebra of small matrices alone.
     quick = True
     # How effects are integrated out, as a log has it.
@@ -53,15 +55,15 @@ class LikelihoodMarginal:
         eta = self.rows.X @ beta.T
         return eta if self.rows.offset is None else eta + self.rows.offset[:, None]
 
-    def _value_and_slopes(self, eta, likelihood):
-        """Weighted log likelihood of rows, and its slopes in eta and what rows share,
-        (n_further, n_rows, n_draws).
+    def _value_and_slopes(self, eta, likelihood, shared=True):
+        """Weighted log likelihood of rows, and its slopes in eta and, where these are
+        asked for, in what rows share, (n_further, n_rows, n_draws).
         """
         weight, linear = self.rows.weight[:, None], self.linear[:, None]
         y = self.rows.y[:, None]
         value, slope = likelihood.value_and_slope(eta.copy(), y)
         further = ()
-        if self.n_further:
+        if self.n_further and shared:
             further = weight * likelihood.by_level(eta, value, slope, y)
         # Within the arrays that there are: of a hundred nodes new ones cost as much.
         value += linear * eta

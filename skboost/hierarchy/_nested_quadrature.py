@@ -46,7 +46,7 @@ class NestedQuadratureMarginal(QuadratureMarginal):
     """
 
     # These leave errors below .005 nats of 800 groups at scales of two.
-    def __init__(self, rows, likelihood, n_nodes=5, merge=True):
+    def __init__(self, rows, likelihood, n_nodes=None, merge=True):
         self.fine, self.coarse = nested_order(rows.factors)
         fine, coarse = rows.factors[self.fine], rows.factors[self.coarse]
         # Groups of the finer factor in the order of those that they lie in.
@@ -75,6 +75,10 @@ class NestedQuadratureMarginal(QuadratureMarginal):
     def lattice_dim(self):
         """As of `LikelihoodMarginal`."""
         return 2
+
+    @property
+    def _n_nodes(self):
+        return len(self.nodes) * len(self.above[0])
 
     @property
     def _width(self):
@@ -107,8 +111,7 @@ class NestedQuadratureMarginal(QuadratureMarginal):
         curves = None
         for _ in range(_MAX_STEPS):
             moved = self._moved(eta, tilts, (v, w))
-            _, slope, _ = self._value_and_slopes(moved, likelihood)
-            bend = self._bend(moved, likelihood)
+            slope, bend = self._slope_and_bend(moved, likelihood)
             found = self._curves(tilts, bend)
             curves = found if curves is None else _where(going, found, curves)
             own, cross, above = curves
@@ -161,7 +164,7 @@ class NestedQuadratureMarginal(QuadratureMarginal):
 
     # --- integrals
 
-    def _integral(self, likelihood, eta, tilts, modes, curves):
+    def _integral(self, likelihood, eta, tilts, modes, curves, slopes=True):
         """Integrals over all groups of the coarser factor at some draws."""
         (v, w), (own, cross, above) = modes, curves
         axis, axis_above = own**-0.5, above**-0.5
@@ -181,16 +184,19 @@ class NestedQuadratureMarginal(QuadratureMarginal):
         for node in nodes:
             centre = v + lean * (node - w)[self.parent]
             at = self._lifted(eta, tilts, node)
-            inner.append(self._inner(likelihood, at, tilts, centre + steps, log_shares))
+            each = centre + steps, log_shares, slopes
+            inner.append(self._inner(likelihood, at, tilts, *each))
         value = np.stack([self._over_parents(self._times * one[0]) for one in inner])
         value += log_weights[:, None, None] + np.log(wide) - 0.5 * nodes**2
         shares = softmax(value, axis=0)
         slope, square = np.zeros(eta.shape), np.zeros(v.shape)
         by_level = np.zeros((eta.shape[1], self.n_further))
         for share, (_, *expected) in zip(shares, inner, strict=True):
-            slopes, squares, by_row = expected
+            if not slopes:
+                break
+            own_slope, squares, by_row = expected
             of_rows = np.take(share, self.codes_of[-1], axis=0)
-            slope += slopes * of_rows
+            slope += own_slope * of_rows
             square += squares * share[self.parent]
             of_rows *= self.row_times
             for k, part in enumerate(by_row):
@@ -199,24 +205,25 @@ class NestedQuadratureMarginal(QuadratureMarginal):
         value -= 0.5 * self._over_parents(self._times * np.log(own))
         return NestedIntegral(value, slope, nodes[:, None], shares, square, by_level)
 
-    def _inner(self, likelihood, eta, tilts, nodes, log_shares):
-        """Integrals over the finer groups given all coarser effects; expected slopes of
-        rows, squares of effects, and slopes in what rows share.
+    def _inner(self, likelihood, eta, tilts, nodes, log_shares, with_slopes):
+        """Integrals over the finer groups given all coarser effects; squares of effects
+        and, where asked for, expected slopes of rows and in what rows share.
         """
         value, slopes, by_level = np.empty(nodes.shape), [], []
         for m, node in enumerate(nodes):
             moved = self._moved(eta, tilts[:1], node[None])
-            of_rows, slope, further = self._value_and_slopes(moved, likelihood)
+            of_rows, *rest = self._value_and_slopes(moved, likelihood, with_slopes)
             value[m] = self._over_groups(of_rows)
-            slopes.append(slope)
-            by_level.append(further)
+            if with_slopes:
+                slopes.append(rest[0])
+                by_level.append(rest[1])
         value += log_shares - 0.5 * nodes**2
         top = value.max(axis=0)
         shares = np.exp(value - top)
         total = shares.sum(axis=0)
         shares /= total
         slope, further = np.zeros(eta.shape), np.zeros((self.n_further, *eta.shape))
-        for share, part, parts in zip(shares, slopes, by_level, strict=True):
+        for share, part, parts in zip(shares, slopes, by_level, strict=with_slopes):
             of_rows = np.take(share, self.codes, axis=0)
             for k, of_level in enumerate(parts):
                 further[k] += of_rows * of_level
@@ -234,7 +241,7 @@ class NestedQuadratureMarginal(QuadratureMarginal):
         def height(away):
             moved = v + lean * away[self.parent], w + away
             value, _, _ = self._value_and_slopes(
-                self._moved(eta, tilts, moved), likelihood
+                self._moved(eta, tilts, moved), likelihood, shared=False
             )
             value = self._over_groups(value) - 0.5 * moved[0] ** 2
             return self._over_parents(self._times * value) - 0.5 * moved[1] ** 2
@@ -249,7 +256,7 @@ class NestedQuadratureMarginal(QuadratureMarginal):
     def effects_and_value(self, normals, beta, levels, *further):
         out = tuple(np.empty((2, *normal.shape)) for normal in normals)
         value, roots = np.empty(len(levels)), self.covariances.roots(levels)
-        for some, integral in self._integrals(beta, levels, further):
+        for some, integral in self._integrals(beta, levels, further, slopes=False):
             value[some] = self.total(integral)
             given = self.likelihood.given(*(level[some] for level in further))
             own, root = (roots[f][..., some] for f in (self.fine, self.coarse))
@@ -262,7 +269,8 @@ class NestedQuadratureMarginal(QuadratureMarginal):
                 eta = self._without_effects(beta[some])
                 eta += self.coarse_columns[:, None] * effect[self.codes_of[-1]]
                 modes = self._modes(eta, tilts, given)
-                within = super()._integral(given, eta, tilts, modes[0], modes[1:])
+                within = given, eta, tilts, modes[0], modes[1:]
+                within = super()._integral(*within, slopes=False)
                 within = moments(within, own).of_groups(self.kind)
                 drawn = within.both(normal)[side]
                 out[self.fine][side][:, some] = drawn.swapaxes(1, 2)

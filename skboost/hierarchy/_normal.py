@@ -35,7 +35,7 @@ class NormalMarginal:
     """Log likelihood of a linear model with normal noise and one factor at most."""
 
     n_further, exact, quick = 1, True, True
-    integrates_coefficients = weighs_scales = False
+    integrates_coefficients = weighs_scales = by_thousands = False
     # How effects are integrated out, as a log has it.
     way = "in closed form"
     # Index of the factor whose groups are independent given all coefficients.

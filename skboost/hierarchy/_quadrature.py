@@ -31,6 +31,11 @@ from skboost.hierarchy._covariances import Covariances
 from skboost.hierarchy._marginal import LikelihoodMarginal
 from skboost.hierarchy._rows import GroupSums
 
+# Numbers of nodes on each side of a mode that may do, and by how many nats values may
+# differ from those of the last of these, but for a constant.
+_NODES, _ERROR = (2, 3, 5), 0.03
+# Rows times nodes up to which values come by thousands.
+_FEW = 1 << 12
 # Newton steps at most. Where they are shorter than the tolerance, in standard
 # deviations, nodes sit well enough.
 _MAX_STEPS, _TOLERANCE = 40, 1e-3
@@ -54,9 +59,19 @@ class QuadratureMarginal(LikelihoodMarginal):
         """As of `LikelihoodMarginal`: with three coordinates of few rows."""
         return 3 if len(self.rows.y) * len(self.nodes) <= 1 << 13 else 2
 
+    @property
+    def by_thousands(self):
+        """As of `LikelihoodMarginal`: a value is a tenth of a millisecond or two."""
+        return len(self.rows.y) * self._n_nodes <= _FEW
+
+    @property
+    def _n_nodes(self):
+        """Nodes of a row at one draw."""
+        return len(self.nodes)
+
     # Five nodes on each side of a mode leave errors below 1e-6 nats a group at scales
     # of one, 3e-5 at two and .002 at any.
-    def __init__(self, rows, likelihood, n_nodes=5, merge=True):
+    def __init__(self, rows, likelihood, n_nodes=None, merge=True):
         super().__init__(rows, likelihood, merge)
         factor, *_ = self.rows.factors
         self.n_groups = factor.n_groups
@@ -75,12 +90,32 @@ class QuadratureMarginal(LikelihoodMarginal):
         self.row_times = self.times[self.codes][:, None]
         self._over_groups = GroupSums(self.codes, self.n_kinds)
         self.covariances = Covariances.of(self.rows.factors)
-        self.use_nodes(n_nodes)
+        default = _NODES[-1 if factor.n_effects < 3 else 0]
+        self.use_nodes(n_nodes or default)
 
     def use_nodes(self, n_nodes):
         """Take so many nodes on each side of a mode, along each axis."""
         q = self.columns.shape[1]
         self.nodes, self.behind, self.log_weights = grid_of(n_nodes, q)
+
+    def value(self, beta, levels, *further):
+        """Log likelihood alone, without slopes at nodes."""
+        value = np.empty(len(levels))
+        for some, integral in self._integrals(beta, levels, further, slopes=False):
+            value[some] = self.total(integral)
+        return value + self._shared(*further)[0] + self.constant
+
+    def choose_nodes(self, *given):
+        """From now on take as few nodes as say the same at some draws as more do."""
+        # A thousand nodes of three effects are never worth it.
+        values, few = {}, len(self.codes_of) > 2
+        for n_nodes in _NODES[: -1 if few else None]:
+            self.use_nodes(n_nodes)
+            values[n_nodes] = last = self.value(*given)
+        for n_nodes, value in values.items():
+            self.use_nodes(n_nodes)
+            if (value - last).std() < _ERROR:
+                return
 
     def _integrated(self, beta, levels, further):
         n, n_levels = levels.shape
@@ -114,20 +149,21 @@ class QuadratureMarginal(LikelihoodMarginal):
         """
         out, value = np.empty((2, *normals[0].shape)), np.empty(len(levels))
         (root,) = self.covariances.roots(levels)
-        for some, integral in self._integrals(beta, levels, further):
+        for some, integral in self._integrals(beta, levels, further, slopes=False):
             value[some] = self.total(integral)
             given = moments(integral, root[..., some]).of_groups(self.kind)
             both = given.both(normals[0][:, some].swapaxes(1, 2))
             out[:, :, some] = both.swapaxes(2, 3)
         return (out,), value
 
-    def _integrals(self, beta, levels, further):
+    def _integrals(self, beta, levels, further, slopes=True):
         """Blocks of draws with their integrals; temporaries fit into a cache."""
         roots = self.covariances.roots(levels)
         for some in row_blocks(len(beta), self._width):
             given = self.likelihood.given(*(level[some] for level in further))
             root = [root[..., some] for root in roots]
-            yield some, self._integral(*self._around(beta[some], root, given))
+            around = self._around(beta[some], root, given)
+            yield some, self._integral(*around, slopes=slopes)
 
     @property
     def _width(self):
@@ -141,8 +177,8 @@ class QuadratureMarginal(LikelihoodMarginal):
         mode, *curves = self._modes(eta, tilts, likelihood)
         return likelihood, eta, tilts, mode, curves
 
-    def _integral(self, likelihood, eta, tilts, mode, curves):
-        """Integrals over all groups at some draws."""
+    def _integral(self, likelihood, eta, tilts, mode, curves, slopes=True):
+        """Integrals over all groups at some draws; of rows slopes where asked for."""
         inverse, log_det = curves
         axes = cholesky(inverse)
         top, widths = self._widths(eta, tilts, likelihood, mode, axes)
@@ -158,11 +194,12 @@ class QuadratureMarginal(LikelihoodMarginal):
         by_level = np.zeros((self.n_further, *top.shape))
         for m, node in enumerate(nodes):
             moved = self._moved(eta, tilts, node)
-            value, slopes, level_slopes = self._value_and_slopes(moved, likelihood)
+            value, own, level_slopes = self._value_and_slopes(moved, likelihood, slopes)
             share = self._over_groups(value) + log_shares[m]
             # Far out the climb may end below a mode.
             shares[m] = np.exp(np.minimum(share, _HIGHEST))
-            slope += slopes * np.take(shares[m], self.codes, axis=0)
+            if slopes:
+                slope += own * np.take(shares[m], self.codes, axis=0)
             for k, part in enumerate(level_slopes):
                 by_level[k] += self._over_groups(part) * shares[m]
         total = shares.sum(axis=0)
@@ -206,7 +243,8 @@ class QuadratureMarginal(LikelihoodMarginal):
         """
 
         def height(v):
-            value, _, _ = self._value_and_slopes(self._moved(eta, tilts, v), likelihood)
+            moved = self._moved(eta, tilts, v)
+            value, _, _ = self._value_and_slopes(moved, likelihood, shared=False)
             return self._over_groups(value) - 0.5 * (v**2).sum(axis=0)
 
         top, away = height(mode), REACH * axes.swapaxes(0, 1)
@@ -215,8 +253,7 @@ class QuadratureMarginal(LikelihoodMarginal):
 
     def _derivatives(self, eta, tilts, likelihood):
         """Slopes of the log likelihood in v, and minus the Hessian with the prior."""
-        _, slope, _ = self._value_and_slopes(eta, likelihood)
-        bend, q = self._bend(eta, likelihood), len(tilts)
+        (slope, bend), q = self._slope_and_bend(eta, likelihood), len(tilts)
         gradient = np.stack([self._over_groups(slope * tilt) for tilt in tilts])
         hessian = np.empty((q, *gradient.shape))
         for k in range(q):
@@ -234,6 +271,12 @@ class QuadratureMarginal(LikelihoodMarginal):
         pushed = np.einsum("qrjs,rjps->qjps", inverse, crossed)
         crossed *= self.times[:, None, None]
         return np.einsum("qjas,qjbs->sab", crossed, pushed)
+
+    def _slope_and_bend(self, eta, likelihood):
+        """Weighted slopes and curvatures of rows, of which the latter stay positive."""
+        slope, bend = likelihood.slope_and_bend(eta, self.rows.y[:, None])
+        weight = self.rows.weight[:, None]
+        return weight * (slope + self.linear[:, None]), weight * bend
 
     def _bend(self, eta, likelihood):
         """Weighted curvatures of rows, which are kept positive."""

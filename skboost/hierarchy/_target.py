@@ -47,6 +47,9 @@ _PAIRS, _PAIRED_ROWS, _STEP = (16, 64), 400_000, 0.2
 # Coordinates of which draws, by their values alone, leave nothing of a quadratic open:
 # ten for each of its terms.
 _MOST_BY_VALUES = 4
+# Draws at which numbers of nodes are compared, and rows up to which three effects of a
+# group have any.
+_N_COMPARED, _FEW_ROWS = 8, 256
 # Logarithms of scales and noise beyond which a search steps back: of their ratios
 # products are taken, of which floating point holds none further out.
 _FARTHEST_LEVEL = 100.0
@@ -126,6 +129,9 @@ class HierarchicalTarget(Target):
             Whether weights of draws make up for the rest.
         """
         if self.marginal.exact or self.n_columns:
+            if isinstance(self.marginal, QuadratureMarginal) and not self.on_lattice:
+                away = unit * generator(0).standard_normal((_N_COMPARED, self.dim))
+                self.marginal.choose_nodes(*self.split(mode + away))
             return True
         if self.ledger.budget.cuts():
             return not self.marginal.weighs_scales
@@ -223,8 +229,9 @@ class _Shape:
         draws = any(f.correlated and f.n_effects > 2 for f in factors)
         self.sparse = columns and not draws and others <= MOST_OTHERS
         self.nested = len(factors) == 2 and nested_order(factors) is not None
-        # Nine nodes for each effect of a group: 729 of three.
         self.single = len(factors) == 1 and factors[0].n_effects <= 2
+        # Of few rows the least, 64 nodes, take no longer than a mode.
+        self.three = len(factors) == 1 and factors[0].n_effects == 3 and n <= _FEW_ROWS
         n_levels = sum(f.n_effects + f.correlated for f in factors)
         n_levels += 0 if self.normal else likelihood.n_further
         self.lattice = given and n_levels <= _MOST_LEVELS
@@ -246,6 +253,7 @@ _WAYS = (
     ("nested", NestedQuadratureMarginal, "likelihood"),
     ("single lattice", IntegratedQuadratureMarginal, "likelihood scale"),
     ("single", QuadratureMarginal, "likelihood"),
+    ("three", QuadratureMarginal, "likelihood"),
     ("summed", LaplaceMarginal, "likelihood scale"),
     ("", LaplaceMarginal, "likelihood"),
 )

@@ -140,7 +140,8 @@ class HierarchicalEstimator(FormulaEstimator):
         model = group_model(self, grouped, response, exposed)
         target, starts = model.begun(grouped.rows, Budget(self.max_time))
         # A surrogate has orbits of its own: the target would be evaluated at them.
-        orbit = "auto" if target.marginal.cheap else None
+        marginal = target.marginal
+        orbit = "auto" if marginal.cheap or marginal.by_thousands else None
         posterior, constraints = model.posterior_of(target)
         return self._boost(
             target,
@@ -354,7 +355,11 @@ def _engine(target, params, starts, seed, n_jobs):
     auto, d = params["tol"] == "auto", target.dim
     most_kl = settings.tol
     weighted = d <= _MOST_WEIGHTED
-    if weighted and target.marginal.cheap and not target.on_lattice:
+    quick = target.marginal.cheap or target.marginal.by_thousands
+    if auto and not target.marginal.cheap:
+        # Half of what a Gaussian fitted to 1,000 exact draws would leave.
+        most_kl = max(most_kl, d * (d + 3) / 8000)
+    if weighted and quick and not target.on_lattice:
         return WeightedBoosting(proposer, combination, settings, "auto", most_kl)
     if target.marginal.cheap and not target.on_lattice:
         settings = replace(settings, max_order=AUTO_ORDER)

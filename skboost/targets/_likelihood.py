@@ -101,6 +101,10 @@ class Likelihood:
         """
         return self.bend(eta, y)
 
+    def slope_and_bend(self, eta, y):
+        """What a Newton step needs: a slope, and what ``climb_bend`` says."""
+        return self.value_and_slope(eta.copy(), y)[1], self.climb_bend(eta, y)
+
     def finer(self):
         """The likelihood with smaller errors of its expectations: there are none."""
         return self

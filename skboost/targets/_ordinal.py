@@ -68,6 +68,14 @@ class GivenGaps(Likelihood):
     def bend(self, eta, y):
         return sum(_bell(end) for end in self._ends(eta, y))
 
+    def slope_and_bend(self, eta, y):
+        (_, upper), (_, lower) = map(_logistic, self._ends(eta, y))
+        slope = lower - upper
+        # Of either end it is p (1 - p).
+        upper -= upper**2
+        lower -= lower**2
+        return slope, np.add(upper, lower, out=upper)
+
     def third(self, eta, y):
         above, below = self._ends(eta, y)
         return _bell_slope(above) - _bell_slope(below)

@@ -14,9 +14,12 @@ from skboost.hierarchy import (
     Factor,
     GroupedRows,
     HierarchicalTarget,
+    LaplaceMarginal,
+    NestedQuadratureMarginal,
     NormalMarginal,
     QuadratureMarginal,
     UngroupedMarginal,
+    marginal_of,
 )
 from skboost.targets import (
     CumulativeLogits,
@@ -353,3 +356,70 @@ def test_the_target_adds_priors_to_the_marginal():
     np.testing.assert_allclose(
         score, differences(lambda t: target.value_and_score(t)[0], theta), atol=1e-6
     )
+
+
+@pytest.mark.parametrize("name", ["slopes", "nested"])
+@pytest.mark.parametrize(("likelihood", "response"), ALL_LIKELIHOODS)
+def test_values_alone_are_those_that_come_with_slopes(likelihood, response, name):
+    rows, noise = of(name, response), likelihood.n_further
+    if name == "slopes":
+        rows = replace(rows, factors=rows.factors[:1])
+    kind = NestedQuadratureMarginal if name == "nested" else QuadratureMarginal
+    marginal = kind(rows, likelihood)
+    given = split(points(rows, noise), rows, noise)
+    expected, _ = marginal.value_and_score(*given)
+    np.testing.assert_allclose(marginal.value(*given), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "response"),
+    ALL_LIKELIHOODS,
+)
+def test_newton_steps_have_the_slope_and_the_bend(likelihood, response):
+    rng = np.random.default_rng(0)
+    y, eta = response(rng, 30)[:, None], 4.0 * rng.normal(size=(30, 5))
+    levels = rng.normal(size=(likelihood.n_further, 5))
+    slope, bend = likelihood.given(*levels).slope_and_bend(eta, y)
+    given = likelihood.given(*levels)
+    np.testing.assert_allclose(slope, given.value_and_slope(eta.copy(), y)[1])
+    np.testing.assert_allclose(bend, given.climb_bend(eta, y))
+
+
+def settings(n_groups):
+    """Yes or no in three settings of every group, each with an effect of its own."""
+    rng = np.random.default_rng(6)
+    group, setting = np.repeat(np.arange(n_groups), 10), np.arange(10 * n_groups) % 3
+    columns = np.eye(3)[setting]
+    eta = (1.5 * rng.normal(size=(n_groups, 3)))[group, setting]
+    y = (eta + rng.logistic(size=len(eta)) > 0.0).astype(float)
+    factor = Factor(group, n_groups, columns, correlated=True)
+    return GroupedRows(np.ones((len(y), 1)), y, np.ones(len(y)), (factor,))
+
+
+def test_three_effects_of_few_rows_have_quadrature():
+    """Laplace's method had standard deviations a fifth too small."""
+    few, many = settings(12), settings(300)
+    marginal = marginal_of(few, Logistic(), np.ones(1))
+    assert type(marginal) is QuadratureMarginal
+    assert isinstance(marginal_of(many, Logistic(), np.ones(1)), LaplaceMarginal)
+    rng = np.random.default_rng(0)
+    given = 0.5 * rng.normal(size=(8, 1)), 0.7 * rng.normal(size=(8, 6))
+    exact = QuadratureMarginal(few, Logistic(), 6).value(*given)
+    marginal.choose_nodes(*given)
+    assert len(marginal.nodes) == 64
+    assert (marginal.value(*given) - exact).std() < 0.03
+    laplace = LaplaceMarginal(few, Logistic()).value(*given)
+    assert (laplace - exact).std() > 0.1
+
+
+def test_as_many_nodes_are_taken_as_values_need():
+    """Wide scales of a hundred groups of one row each ask for more of them."""
+    found = []
+    for level in (-2.0, 2.5):
+        rows = grouped(((100, 2),), zeros_and_ones, n=100, offset=False)
+        marginal = QuadratureMarginal(rows, Logistic())
+        given = np.zeros((8, 2)), np.full((8, 2), level)
+        given[1][:] += np.random.default_rng(0).normal(size=(8, 2))
+        marginal.choose_nodes(*given)
+        found.append(len(marginal.nodes))
+    assert found[0] < found[1]
