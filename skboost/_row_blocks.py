@@ -26,7 +26,7 @@ class RowBlocks:
 
     For data that do not fit into memory. ``fit(RowBlocks(...))`` of the boosted linear
     models and of `SVIGaussianMixture` holds one block at a time. A fit reads all blocks
-    some 30 to 40 times, so that they are better read from a binary file than parsed.
+    up to 40 times, so that they are better read from a binary file than parsed.
 
     Parameters
     ----------
