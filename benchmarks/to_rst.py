@@ -142,6 +142,7 @@ KINDS = {
     "regression": ("numbers", ["BayesianRidge", "ARD", "fixed", "default"]),
 }
 SIZES = (20, 60, 200)
+FEW_ROWS = "\n:results:`few_rows_tune`, :results:`few_rows_judge`.\n"
 CALLED = {
     "LR": "LogisticRegression", "LRCV": "LogisticRegressionCV", "ARD": "ARDRegression",
     "fixed": "skboost, fixed scale", "default": "skboost, default",
@@ -191,7 +192,7 @@ def few_rows_means(found):
         "Means over data sets. Classes: log loss in nats; numbers: root mean squared "
         "error in standard deviations of the response. Lower is better"
     )
-    return list_table(title, made)
+    return list_table(title, made) + FEW_ROWS
 
 
 def few_rows_sets(found):
@@ -213,7 +214,7 @@ def few_rows_sets(found):
             )
         what = "Log loss, nats" if table == "log loss" else "RMSE, standard deviations"
         parts.append(list_table(what, lines))
-    return "\n".join(parts)
+    return "\n".join(parts) + FEW_ROWS
 
 
 def marked(value, bold):
