@@ -4,6 +4,7 @@ from copy import copy
 from inspect import signature
 
 import numpy as np
+from scipy import sparse
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
@@ -100,7 +101,7 @@ class Asked:
         for rows, responses in self.responses(X):
             mean = responses.mean()
             part = shares[:, rows] @ mean.reshape(len(mean), -1)
-            total = total + part.reshape(len(shares), *mean.shape[1:])
+            total = total + part.reshape(shares.shape[0], *mean.shape[1:])
         return total
 
 
@@ -116,6 +117,11 @@ def keywords_of(estimator):
 
 def place_of(X, column, parameter):
     """Position of a column; a ValueError where there is none."""
+    if sparse.issparse(X):
+        raise ValueError(
+            "X must be an array or a data frame where columns are named; got "
+            f"{type(X).__name__}. Pass X.toarray(), or some rows of it."
+        )
     names = list(getattr(X, "columns", ()))
     if names:
         if column in names:
@@ -188,9 +194,10 @@ def groups_of(by, X, sample_weight):
                 f"{n} rows; got shape {values.shape}."
             )
         labels, codes = np.unique(values, return_inverse=True)
-    shares = np.zeros((len(labels), n))
-    shares[codes, np.arange(n)] = weight
-    total = shares.sum(axis=1, keepdims=True)
+    total = np.bincount(codes, weight)
     if not (total > 0).all():
         raise ValueError("sample_weight must be positive in some row of every group.")
-    return list(labels), shares / total
+    # As many groups as rows are legal.
+    share = weight / total[codes]
+    places = codes, np.arange(n)
+    return list(labels), sparse.csc_array((share, places), (len(labels), n))

@@ -1,5 +1,6 @@
 """Comparisons of average predictions under values of a column, and ranks."""
 
+from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
@@ -142,7 +143,7 @@ def _contrast(X, column, wanted):
     if isinstance(wanted, str) and wanted == "slope":
         step = _STEP * (values.std() or np.abs(values).max() or 1.0)
         return ["slope"], [values - step, values + step], 2.0 * step
-    if isinstance(wanted, str) or not np.isfinite(wanted):
+    if not isinstance(wanted, Real) or not np.isfinite(wanted):
         raise ValueError(
             f"variables[{column!r}] must be a list of values, a number to add or "
             f"'slope'; got {wanted!r}."

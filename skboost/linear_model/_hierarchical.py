@@ -196,7 +196,10 @@ class HierarchicalEstimator(FormulaEstimator):
         """Places of draws among those that are kept, of which there is one kind."""
         check_size("n", n)
         kept = len(self._predictive().scales)
-        return rng.choice(kept, n, replace=n > kept)
+        if n > kept:
+            # All of them, as often as each other.
+            return np.resize(rng.permutation(kept), n)
+        return rng.choice(kept, n, replace=False)
 
     def _responses(
         self,

@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 from scipy.special import expit
 from sklearn.compose import make_column_transformer
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
@@ -213,6 +215,7 @@ def test_every_model_with_groups_ranks_them(name):
         ({"diet": ["fish"]}, {}, "two values or more"),
         ({"diet": "slope"}, {}, "must be a list of its levels"),
         ({"age": "steps"}, {}, "a number to add or 'slope'"),
+        ({"age": None}, {}, "a number to add or 'slope'"),
         (["diet"], {}, "variables must be a dict"),
         ({}, {}, "variables must be a dict"),
         ({"age": 1.0}, {"at": {"dite": "fish"}}, "at must name columns"),
@@ -238,3 +241,21 @@ def test_factors_that_are_not_there_are_refused_by_name(table, pipe):
         rank(fitted("groups, normal"), "x2", effect="age")
     with pytest.raises(ValueError, match="factor must name columns of X; got 'x'"):
         rank(pipe, "x", table)
+
+
+def test_sparse_rows_have_no_columns_to_set():
+    case = ROWS["normal"]
+    with pytest.raises(ValueError, match="got csr_array. Pass X.toarray()"):
+        compare(fitted("normal"), sparse.csr_array(case.X), {0: 1.0})
+
+
+def test_the_best_of_a_search_is_asked(table, pipe):
+    grid = {"boostedbayesianlogisticregression__prior_scale": [1.0]}
+    search = GridSearchCV(pipe, grid, cv=2).fit(table, table["sick"])
+    wanted = {"diet": ["fish", "meat"]}
+    one, best = (compare(m, table, wanted) for m in (search, search.best_estimator_))
+    assert one.equals(best)
+    shuffled = table.sample(frac=1.0, random_state=0)
+    other = compare(search, pd.concat([shuffled, shuffled]), wanted)
+    numbers = ["difference", "lower", "upper"]
+    np.testing.assert_allclose(one[numbers], other[numbers], rtol=1e-9)
