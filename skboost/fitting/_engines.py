@@ -121,7 +121,8 @@ def needs_start(target, objective, family):
     if target.scale_prior is None:
         return True
     _, family = _asked(objective, family, target.dim)
-    return ScaleProposer.ways(target, family)[0].searches
+    ways = ScaleProposer.ways(target, family)
+    return next(way for way in ways if not way.looks).searches
 
 
 def _asked(objective, family, dim):

@@ -34,7 +34,8 @@ PRIOR_OF_CLASSES = [
     dict,
 ]
 # Numbers in the rows, one of the intercept included, above which two classes' scale is
-# not learned unless that is asked for. Of more classes these times the square of how
+# not learned unless that is asked for, of more than 300 coefficients or under a prior
+# that is not normal. Of more classes these times the square of how
 # many they are, the classes, and parameters of all of them together.
 _MANY, _MANY_OF_CLASSES = 1_000_000, 1_500_000
 _MOST_CLASSES, _MOST_PARAMETERS = 20, 1000
@@ -165,14 +166,15 @@ def scale_of_classes(estimator, rows, layout, n_classes):
     usual = isinstance(prior, NormalPrior) or prior in ("auto", "normal", "principal")
     if scaled or (n_classes > 2 and not usual):
         return 1.0
-    return "learn" if _few_rows(rows, layout, n_classes) else 1.0
+    return "learn" if _few_rows(rows, layout, n_classes, usual) else 1.0
 
 
-def _few_rows(rows, layout, n_classes):
-    """Whether a scale of the coefficients matters to rows of this shape."""
+def _few_rows(rows, layout, n_classes, usual=True):
+    """Whether a scale of the coefficients matters to rows of this shape, or costs next
+    to nothing: of two classes, under usual priors."""
     width = rows.n_features + layout.intercept
     if n_classes == 2:
-        return len(rows) * width <= _MANY
+        return (usual and width <= MAX_FULL_DIM) or len(rows) * width <= _MANY
     small = n_classes <= _MOST_CLASSES and n_classes * width <= _MOST_PARAMETERS
     return small and len(rows) * width * n_classes**2 <= _MANY_OF_CLASSES
 
@@ -202,7 +204,7 @@ def kind_of_prior(estimator, rows, layout, chosen, n_classes):
         return "normal"
     raise ValueError(
         "prior='principal' needs prior_scale='learn' and rows to which the scale "
-        "matters: of two classes at most 300 parameters and a million numbers in X, of "
+        "matters: of two classes at most 300 parameters, of "
         "more at most 20 classes, 1,000 parameters and 1.5 million as the product of "
         f"these, rows and classes; got prior_scale={estimator.prior_scale!r}, "
         f"{n_classes} classes and {len(rows)} x {rows.n_features} numbers. Set "

@@ -48,11 +48,10 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, FlatRegression):
         common, whose prior is ``HalfTPrior(df=3, scale=1.5)`` or the `ScalePrior`
         given; its unit is one per root mean square of the columns' standard deviations.
         ``"auto"`` learns the scale; it is 1.0 for a `Prior` object that has another
-        one, where rows outweigh any prior (a million numbers in `X`, fewer of more than
-        two classes; :doc:`/user_guide/prior_scale` has the bounds), and for more than
-        two classes whose prior is not normal. Only the shape of the rows decides, not
-        the family or the objective. `partial_fit` learns a scale in the first call,
-        whose posterior is the prior of the next.
+        one, where rows outweigh any prior (:doc:`/user_guide/prior_scale` has the
+        bounds), and for more than two classes whose prior is not normal. Only the shape
+        of the rows decides, not the family or the objective. `partial_fit` learns a
+        scale in the first call, whose posterior is the prior of the next.
     fit_intercept : bool, default=True
         Whether the model has an intercept.
     intercept_scale : float, default=10.0

@@ -24,7 +24,6 @@ from skboost.families import MAX_FULL_DIM, Component, FullGaussian
 from skboost.modes import Modes
 from skboost.proposals._density import DensityProposer
 from skboost.proposals._first import projected
-from skboost.proposals._quadratic import quadratic_nodes
 from skboost.targets import (
     ColumnScale,
     GLMTarget,
@@ -196,6 +195,7 @@ class PropagatedProposer(DensityProposer):
     """
 
     spans = True
+
     serves = staticmethod(propagates)
 
     def way(self, target):
@@ -219,10 +219,10 @@ def propagated_nodes(proposer, target, settings):
     propagation. None where numbers overflow.
     """
     try:
-        family, parts = proposer.family, quadratic_nodes(target)
-        return mixture_of(parts or _propagated_nodes(target, family), target, family)
+        parts = _propagated_nodes(target, proposer.family)
     except np.linalg.LinAlgError:
         return None
+    return mixture_of(parts, target, proposer.family)
 
 
 def mixture_of(parts, target, family):

@@ -138,11 +138,11 @@ class _AtScales(NamedTuple):
 def quadratic_nodes(target, start=None):
     """`Nodes` for each kind of prior; None where a quadratic is not close enough.
 
-    Under a prior whose scale is known there is one node. The search for a mode begins
-    at zero, or at a start where the log likelihood bends there to its mode.
+    The search for a mode begins at zero, or at a start where the log likelihood bends
+    there to its mode.
     """
     prior, n = target.scale_prior, sum(target.rows.map(_mass))
-    normal = type(target.prior if prior is None else prior.coef) is NormalPrior
+    normal = prior is not None and type(prior.coef) is NormalPrior
     plain = normal and target.likelihood.n_outputs == 1
     if n < _FEWEST or target.dim**2 > _FEW * n or not plain:
         return None
@@ -162,7 +162,7 @@ def _mass(table):
 
 def _first(prior):
     """The scale that a search begins with."""
-    return ScaleNode(0.0 if prior is None else float(np.log(prior.factor.scale)))
+    return ScaleNode(float(np.log(prior.factor.scale)))
 
 
 def _start(target):
@@ -205,8 +205,6 @@ def _centred(target, theta, node, done):
     """
     for _ in range(_MOST_MOVES):
         quadratic = _mode(target, theta, node, done)
-        if target.scale_prior is None:
-            return quadratic, node
         kinds = quadratic.under(target.prior, target.scale)
         node = _heaviest(kinds, target.prior)
         precision = _precision(target, node)
@@ -248,8 +246,6 @@ def _mode(target, theta, node, done):
 def _precision(target, node):
     """Of all parameters under the prior at one scale."""
     prior, scale = target.prior, target.scale
-    if target.scale_prior is None:
-        return np.diag(scale**-2.0)
     if node.kind == 0:
         shared = np.resize(prior.shared, len(scale))
         return np.diag((scale * np.where(shared, np.exp(node.log_s), 1.0)) ** -2)
@@ -264,33 +260,26 @@ def _heaviest(kinds, prior):
 
 def _nodes(target, quadratic, node):
     """`Nodes` whose means are shifted; None where a quadratic is not close enough."""
-    prior = None if target.scale_prior is None else target.prior
-    enough = max(_SHIFTING, _SHIFTING_EACH * target.dim)
-    part = _part(target, len(target.rows) // enough) or target
     mean, covariance = _given(target, quadratic, node)
-    pull, miss = _skewed(part, mean, covariance)
+    pull, miss = shift_of(target, mean, np.linalg.cholesky(covariance))
     if not miss <= _CLOSE:
         if type(target) is not GLMTarget:
             return None
         quadratic, node = _matched(target, quadratic, node)
         pull = np.zeros(target.dim)
-    if prior is None:
-        mean, covariance = _given(target, quadratic, node)
-        log_evidence = quadratic.value + 0.5 * quadratic.slope @ mean
-        log_evidence += 0.5 * np.linalg.slogdet(covariance)[1]
-        log_evidence -= np.log(target.scale).sum()
-        moments = (mean + covariance @ pull)[None], covariance[None]
-        gaussians = Gaussians(np.array([log_evidence]), *moments)
-        return [Nodes(np.zeros(1), np.ones(1), gaussians, log_evidence)]
-    kinds = quadratic.under(prior, target.scale)
-    if not _holds_far_off(target, part, quadratic, kinds, matched=not miss <= _CLOSE):
+    kinds = quadratic.under(target.prior, target.scale)
+    if not _holds_far_off(target, quadratic, kinds, matched=not miss <= _CLOSE):
         return None
-    return [_spread(one, prior, pull) for one in kinds]
+    return [_spread(one, target.prior, pull) for one in kinds]
 
 
-def _skewed(part, mean, covariance):
-    """What third derivatives pull a mean by, and half the squared shift in sds."""
-    factor = np.linalg.cholesky(covariance)
+def shift_of(target, mean, factor):
+    """What third derivatives pull a mean by, and half the squared shift in sds.
+
+    Under a covariance F F^T, by as many rows as tell it.
+    """
+    enough = max(_SHIFTING, _SHIFTING_EACH * target.dim)
+    part = _part(target, len(target.rows) // enough) or target
     pull = part.skewness(mean, factor)
     return pull, 0.5 * np.sum((factor.T @ pull) ** 2)
 
@@ -316,14 +305,12 @@ def _matched(target, quadratic, node):
         mean, covariance = after, width
         if nats <= _MATCHED:
             return quadratic, node
-        if target.scale_prior is not None:
-            kinds = quadratic.under(target.prior, target.scale)
-            node = _heaviest(kinds, target.prior)
-            mean, covariance = _given(target, quadratic, node)
+        node = _heaviest(quadratic.under(target.prior, target.scale), target.prior)
+        mean, covariance = _given(target, quadratic, node)
     raise LinAlgError("the Gaussian moves on.")
 
 
-def _holds_far_off(target, part, quadratic, kinds, matched):
+def _holds_far_off(target, quadratic, kinds, matched):
     """Whether the quadratic is close at the likely scale whose mean is farthest.
 
     There the slope of the log likelihood is that of the quadratic, by a pass over all
@@ -342,21 +329,21 @@ def _holds_far_off(target, part, quadratic, kinds, matched):
     if farthest < _NEXT:
         return True
     node, mean, covariance = there
+    root = np.linalg.cholesky(covariance)
     if matched:
-        root = np.linalg.cholesky(covariance)
         _, slope, bend = target.expected_expansion(mean, root)
         grown = np.linalg.eigvalsh(root.T @ (bend - quadratic.bend) @ root)
         miss = 0.25 * np.sum(grown**2)
     else:
         _, slope = target.expansion(mean, bends=False)
-        miss = _skewed(part, mean, covariance)[1]
+        miss = shift_of(target, mean, root)[1]
     rest = slope - _precision(target, node) @ mean
     miss += 0.5 * rest @ covariance @ rest
     return miss <= _CLOSE_THERE
 
 
 def _given(target, quadratic, node):
-    """Mean and covariance where the scale of the prior is known."""
+    """Mean and covariance at one scale of the prior."""
     covariance = np.linalg.inv(quadratic.bend + _precision(target, node))
     return covariance @ quadratic.slope, covariance
 

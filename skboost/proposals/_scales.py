@@ -16,9 +16,10 @@ from skboost.families import MAX_FULL_DIM, FullGaussian
 from skboost.modes import Modes
 from skboost.proposals._density import FamilyProposer
 from skboost.proposals._normal_noise import has_normal_noise, normal_noise_nodes
-from skboost.proposals._propagated import propagated_nodes, propagates
+from skboost.proposals._propagated import mixture_of, propagated_nodes, propagates
+from skboost.proposals._quadratic import quadratic_nodes, shift_of
 from skboost.proposals._searched_scales import searched_nodes
-from skboost.targets import GLMTarget, NormalPrior, Poisson
+from skboost.targets import ColumnScale, GLMTarget, NormalPrior, OrdinalTarget, Poisson
 
 # Half the squared shift of the mean, in standard deviations, up to which no draws are
 # asked whether much remains: with orbits, .02 nats were left at most.
@@ -41,15 +42,34 @@ class Way(NamedTuple):
     name: str
     needs: Callable
     fitted: Callable
-    # Whether components have the posterior's moments; and whether they may be searched,
-    # from a start.
+    # Whether components have the posterior's moments; whether they may be searched,
+    # from a start; and whether only a look at the rows says that it will do.
     exact: bool = False
     searches: bool = False
+    looks: bool = False
+
+
+def _has_quadratic(target, family):
+    """Whether the log likelihood of rows is a quadratic where these are many."""
+    full = family.exact_expectations and family.full_covariance
+    small = target.dim <= MAX_FULL_DIM and target.likelihood.n_outputs == 1
+    plain = type(target) in (GLMTarget, OrdinalTarget)
+    return plain and full and small and not isinstance(target.scale_prior, ColumnScale)
+
+
+def _around_mode(proposer, target, settings):
+    """Components of a quadratic at every scale; None where it is not close."""
+    start = None
+    if isinstance(target, OrdinalTarget):
+        start = target.centring.about(proposer.starts[0])
+    parts = quadratic_nodes(target, start)
+    return None if parts is None else mixture_of(parts, target, proposer.family)
 
 
 # The first whose needs are met is taken.
 WAYS = (
     Way("sums over rows", has_normal_noise, normal_noise_nodes, exact=True),
+    Way("a quadratic around the mode", _has_quadratic, _around_mode, looks=True),
     Way(
         "expectation propagation",
         lambda target, family: propagates(target, family) and not _counts(target),
@@ -82,7 +102,9 @@ class ScaleProposer(FamilyProposer):
 
     def way(self, target):
         """See `Proposer`."""
-        return f"components at every scale by {self.ways(target, self.family)[0].name}"
+        first, *others = self.ways(target, self.family)
+        name = f"{first.name} or {others[0].name}" if first.looks else first.name
+        return f"components at every scale by {name}"
 
     def initial(self, target, settings):
         """The mixture over the heaviest scales, each of which has one mode."""
@@ -118,8 +140,7 @@ class ScaleProposer(FamilyProposer):
         mean, covariance = component.moments()
         about = target.centring.about
         factor = about(np.linalg.cholesky(covariance).T).T
-        pull = target.skewness(about(mean), factor)
-        return bool(0.5 * np.sum((factor.T @ pull) ** 2) <= _LITTLE)
+        return bool(shift_of(target, about(mean), factor)[1] <= _LITTLE)
 
     def complete_with(self, target, nodes, mixture):
         """That there is a component for every scale, and what is known of it."""

@@ -17,9 +17,7 @@ from skboost.expectation_propagation import scale_nodes
 from skboost.modes import climb_all
 from skboost.objectives import SingleELBO
 from skboost.proposals._first import enough_draws, first_component
-from skboost.proposals._propagated import mixture_of
-from skboost.proposals._quadratic import quadratic_nodes
-from skboost.targets import OrdinalTarget, ScaleNode
+from skboost.targets import ScaleNode
 
 # Two components that are nearer than this are the same, nats.
 _SAME = 0.5
@@ -30,13 +28,6 @@ _DROP, _LIGHTEST = 7.0, 1e-3
 
 def searched_nodes(proposer, target, settings):
     """The best components at every scale, weighted by their ELBO; see `Way`."""
-    family = proposer.family
-    full = family.exact_expectations and family.full_covariance
-    if full and isinstance(target, OrdinalTarget):
-        start = target.centring.about(proposer.starts[0])
-        parts = quadratic_nodes(target, start)
-        if parts is not None:
-            return mixture_of(parts, target, family)
     factor = target.scale_prior.factor
     found = scale_nodes(
         _Searches(proposer, target, settings),

@@ -170,7 +170,8 @@ def test_the_log_says_how_a_run_begins(caplog):
         "components at every scale by sums over rows": (
             BoostedBayesianLinearRegression(**settings).fit, X, y,
         ),
-        "components at every scale by expectation propagation": (
+        "components at every scale by a quadratic around the mode or expectation "
+        "propagation": (
             BoostedBayesianLogisticRegression(**settings).fit, X, y > 1.5,
         ),
         "one component by expectation propagation": (

@@ -452,6 +452,7 @@ class TestPriors:
     ):
         # With an intercept there are more numbers than a scale is learned from.
         monkeypatch.setattr("skboost.linear_model._class_model._MANY", 40 * 4)
+        monkeypatch.setattr("skboost.linear_model._class_model.MAX_FULL_DIM", 4)
         search = self.searched({"fit_intercept": [True, False]})
         with pytest.raises(ValueError, match="keep the prior.*'principal'.*Set prior"):
             search.fit(*self.rows)

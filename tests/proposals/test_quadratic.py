@@ -5,7 +5,9 @@ import pytest
 from scipy import sparse
 from scipy.special import expit
 from scipy.stats import multivariate_normal
+from sklearn.base import clone
 
+from skboost import BoostedBayesianLogisticRegression, RowBlocks
 from skboost._row_blocks import BlockTables, Table
 from skboost.proposals._quadratic import Quadratic, quadratic_nodes
 from skboost.targets import (
@@ -301,3 +303,35 @@ def test_curvatures_of_columns_far_from_zero_keep_their_digits(container):
     theta = np.array([0.3, 0.0, -0.2])
     for one, other in zip(near.expansion(theta), moved.expansion(theta), strict=True):
         np.testing.assert_allclose(other, one, rtol=1e-5, atol=1e-4)
+
+
+# --- rows beyond what expectation propagation has room for
+
+
+def many_rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60_000, 20))
+    return X, rng.random(60_000) < expit(X @ np.linspace(-0.5, 0.5, 20) - 1.0)
+
+
+DEFAULT = BoostedBayesianLogisticRegression(random_state=0, orbit=None)
+
+
+def test_the_scale_is_learned_of_more_than_a_million_numbers(tmp_path):
+    X, y = many_rows()
+    path = tmp_path / "rows.npy"
+    np.save(path, X)
+    plain = clone(DEFAULT).fit(X, y)
+    assert plain.prior_ == "principal" and plain.n_iter_ > 8
+    mean, sd = (
+        plain._fit.mixture.mean(),
+        np.sqrt(np.diag(plain._fit.mixture.covariance())),
+    )
+    half = X[:, 0] > 0.0
+    blocks = [(X[half], y[half]), (X[~half], y[~half])]
+    ways = np.load(path, mmap_mode="r"), sparse.csr_matrix(X), X.astype(np.float32)
+    fits = [clone(DEFAULT).fit(rows, y) for rows in ways]
+    for model in (*fits, clone(DEFAULT).fit(RowBlocks(lambda: blocks))):
+        other = model._fit.mixture
+        assert np.abs((other.mean() - mean) / sd).max() < 0.02
+        np.testing.assert_allclose(np.sqrt(np.diag(other.covariance())), sd, rtol=5e-3)
