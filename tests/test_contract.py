@@ -247,7 +247,7 @@ def test_every_objective_refined(name, objective):
     assert {record["kind"] for record in model.history_} - {"first"}
 
 
-@one_of_each
+@each(KINDS, "stopping", slow=LIKE_OTHERS)
 def test_both_rules_of_stopping(name):
     for stopping in ("gain", "gap"):
         model = KINDS[name].fit(stopping=stopping, tol=1e9, max_iter=9)
@@ -479,7 +479,7 @@ def test_an_interrupted_fit_keeps_the_iterations_done(name):
     np.testing.assert_array_equal(case.answer(again), case.answer(kept))
 
 
-@each(KINDS, "warm_start", "max_components", slow=LIKE_OTHERS)
+@each(KINDS, "warm_start", "n_draws", slow=LIKE_OTHERS)
 def test_an_interrupted_fit_goes_on_and_may_be_interrupted_again(name):
     case = KINDS[name]
     kept = interrupted(case.new(max_iter=3), case.data(), 1)

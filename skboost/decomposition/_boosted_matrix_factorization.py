@@ -35,7 +35,10 @@ from skboost.objectives import ResidualGain
 from skboost.proposals import FACTOR_PROPOSERS, StochasticSearch, factor_proposer
 
 # Hyperparameters of other boosted estimators that factorisations lack.
-_LACKING = ("family", "objective", "refine", "orbit", "temperature")
+_LACKING = (
+    "family", "objective", "refine", "stopping", "max_components", "orbit",
+    "temperature",
+)  # fmt: skip
 # Numbers in the draws that are kept for a component, and how many draws that may be.
 _DRAW_ENTRIES, _FEWEST, _MOST = 1 << 20, 8, 64
 
@@ -76,7 +79,7 @@ class BoostedMatrixFactorization(BayesianFactorization, BoostedEstimator):
         weights. With ``"predefined"`` and ``corrective="none"``, the rule of Locatello
         et al., steps do not maximise the ELBO, and the mixture of the last iteration
         is the result: an average over explanations, where the others keep the best.
-    corrective, max_components, stopping, random_state
+    corrective, random_state
         As in `BoostedBayesianLogisticRegression`, with the same defaults.
     max_iter : int, default=5
         Boosting iterations in total, the first component included.
@@ -198,8 +201,6 @@ class BoostedMatrixFactorization(BayesianFactorization, BoostedEstimator):
         step_size="line-search",
         corrective="fully-corrective",
         max_iter=5,
-        max_components=None,
-        stopping="gain",
         tol=1.0,
         max_time=None,
         n_draws=None,

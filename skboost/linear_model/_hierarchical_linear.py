@@ -301,9 +301,7 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
         X : array-like or DataFrame of shape (n_samples, n_features)
         level : float, default=0.9
             Predictive probability inside, in (0, 1).
-        population, groups
-            As in `predict`.
-        offset : array-like of shape (n_samples,) or str, default=None
+        population, groups, offset
             As in `predict`.
 
         Returns
@@ -329,9 +327,7 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
         quantiles : float or array-like of shape (n_quantiles,), \
                 default=(0.05, 0.5, 0.95)
             In (0, 1).
-        population, groups
-            As in `predict`.
-        offset : array-like of shape (n_samples,) or str, default=None
+        population, groups, offset
             As in `predict`.
 
         Returns
@@ -349,9 +345,7 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
-        population, groups
-            As in `predict`.
-        offset : array-like of shape (n_samples,) or str, default=None
+        population, groups, offset
             As in `predict`.
 
         Returns

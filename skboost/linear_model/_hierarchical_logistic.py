@@ -193,9 +193,7 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimat
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features)
-        population, groups
-            As in `predict_proba`.
-        offset : array-like of shape (n_samples,) or str, default=None
+        population, groups, offset
             As in `predict_proba`.
 
         Returns
@@ -212,9 +210,7 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimat
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features)
-        population, groups
-            As in `predict_proba`.
-        offset : array-like of shape (n_samples,) or str, default=None
+        population, groups, offset
             As in `predict_proba`.
 
         Returns
@@ -259,9 +255,7 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimat
         X : array-like or DataFrame of shape (n_samples, n_features)
         level : float, default=0.9
             Posterior probability inside, in (0, 1).
-        population, groups
-            As in `predict_proba`.
-        offset : array-like of shape (n_samples,) or str, default=None
+        population, groups, offset
             As in `predict_proba`.
 
         Returns
@@ -284,9 +278,7 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimat
         y : array-like of shape (n_samples,)
             Labels that `fit` has seen; with `trials` how many of these are of the
             second of two classes, all with the same effects.
-        population, groups
-            As in `predict_proba`.
-        offset : array-like of shape (n_samples,) or str, default=None
+        population, groups, offset
             As in `predict_proba`.
         trials : int, array-like of shape (n_samples,) or str, default=None
             As in `fit`.

@@ -35,7 +35,9 @@ from skboost.mixture._priors import (
 from skboost.mixture._rows import canonical, read_rows, warn_of_few_rows, weighted_rows
 
 # Hyperparameters of other boosted estimators that mixtures lack.
-_LACKING = ("family", "objective", "search", "refine", "orbit")
+_LACKING = (
+    "family", "objective", "search", "refine", "stopping", "max_components", "orbit"
+)  # fmt: skip
 
 
 # Seconds that boosting has at least after a search for the number of clusters.
@@ -79,7 +81,7 @@ class BoostedGaussianMixture(PointPartition, BayesianMixture, BoostedEstimator):
     weights_init, means_init, precisions_init : array-like, default=None
         Where the first start assigns rows from, in the shapes of `weights_`, `means_`
         and `precisions_`; what is None comes from `init_params`.
-    step_size, corrective, max_components, stopping, random_state
+    step_size, corrective, random_state
         As in `BoostedBayesianLogisticRegression`, with the same defaults.
     max_iter : int or "auto", default="auto"
         Boosting iterations in total, the first component included. Each explanation
@@ -231,8 +233,6 @@ class BoostedGaussianMixture(PointPartition, BayesianMixture, BoostedEstimator):
         step_size="line-search",
         corrective="fully-corrective",
         max_iter="auto",
-        max_components=None,
-        stopping="gain",
         tol="auto",
         max_time=None,
         posterior="variational",
