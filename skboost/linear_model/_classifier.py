@@ -227,6 +227,7 @@ class BayesianClassifier(NewRows, ClassifierMixin):
         ndarray of shape (n_samples,)
             Nats.
         """
+        (trials,) = self._named_in(X, trials=trials)
         if trials is not None:
             counts = counted_classes(X, y, trials, self.classes_)
             X, predictive = self._asked(X, offset)
@@ -274,6 +275,7 @@ class BayesianClassifier(NewRows, ClassifierMixin):
 
     def _responses(self, drawn, X, offset=None, trials=None):
         """Of new rows; averages are those of `predict_proba` where they are others."""
+        (trials,) = self._named_in(X, trials=trials)
         trials = None if trials is None else checked_trials(X, trials)
         X, predictive = self._asked(X, offset)
         theta, model = self._linear_part(drawn), predictive.model

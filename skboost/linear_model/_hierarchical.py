@@ -211,6 +211,7 @@ class HierarchicalEstimator(FormulaEstimator):
         groups="all",
         trials=None,
     ):
+        (trials,) = self._named_in(X, trials=trials)
         trials = None if trials is None else checked_trials(X, trials)
         rows = self._offset_rows(X, population, offset, exposure, groups)
         model, response = self._predictive().model, self._model_.response

@@ -289,6 +289,7 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimat
             Nats.
         """
         check_is_fitted(self)
+        (trials,) = self._named_in(X, trials=trials)
         if trials is not None:
             failures, successes = counted_classes(X, y, trials, self.classes_)
             rows = self._offset_rows(X, population, offset, groups=groups)

@@ -92,13 +92,13 @@ def score_of_trials(self, X, y, sample_weight=None, trials=None, offset=None):
     sample_weight : array-like of shape (n_samples,), default=None
     trials : int, array-like of shape (n_samples,) or str, default=None
     offset : array-like of shape (n_samples,), default=None
-        As in `fit`.
+        As in `fit`, which may have named columns: those of `X` are meant without any.
 
     Returns
     -------
     float
     """
-    trials, offset = of_columns(X, trials=trials, offset=offset)
+    trials, offset = self._named_in(X, trials=trials, offset=offset)
     X, y, sample_weight, offset = binomial_rows(X, y, trials, sample_weight, offset)
     predicted = self.predict(X, offset=offset)
     return accuracy_score(y, predicted, sample_weight=sample_weight)
@@ -131,13 +131,17 @@ class NewRows:
         """Columns that the formula makes; without one those that there are."""
         return X if self._design is None else self._design.frame(X, wanted)
 
-    def _found(self, X, **keywords):
-        """Keywords as arrays; offsets have those that the formula has."""
+    def _named_in(self, X, **keywords):
+        """Keywords as arrays, where the fit had names by those."""
         held = getattr(X, "columns", ())
         for name, column in self._by_name.items():
             if name in keywords and keywords[name] is None and column in held:
                 keywords[name] = column
-        offset, *more = of_columns(X, **keywords)
+        return of_columns(X, **keywords)
+
+    def _found(self, X, **keywords):
+        """Keywords as arrays; offsets have those that the formula has."""
+        offset, *more = self._named_in(X, **keywords)
         own = None if self._design is None else self._design.offset_of(X)
         if own is not None and offset is not None:
             own = own + validate_offset(offset, len(own))

@@ -109,6 +109,21 @@ def test_groups_have_trials_too():
     assert_allclose(found, np.log(exact))
 
 
+@pytest.mark.parametrize("groups", [False, True])
+def test_trials_that_the_fit_had_by_name_are_found_by_it(groups):
+    pd = pytest.importorskip("pandas")
+    kept = TRIALS > 0
+    frame = pd.DataFrame({"x": X[kept, 0], "g": np.arange(24)[kept] % 3})
+    frame["tried"], y = TRIALS[kept], Y[kept]
+    kind = BoostedHierarchicalLogisticRegression if groups else type(flat())
+    options = {"groups": ["g"], "fixed": ["x"]} if groups else {}
+    used = frame if groups else frame[["x", "tried"]]
+    model = kind(random_state=0, **options).fit(used, y, trials="tried")
+    for name in ("score", "log_predictive_density"):
+        found = getattr(model, name)(used, y)
+        assert_allclose(found, getattr(model, name)(used, y, trials=TRIALS[kept]))
+
+
 def test_searches_route_trials():
     with sklearn.config_context(enable_metadata_routing=True):
         model = flat().set_params(max_iter=1).set_fit_request(trials=True)
