@@ -4,7 +4,8 @@ import os
 import re
 import subprocess
 import sys
-from inspect import signature
+from importlib import import_module
+from inspect import isclass, signature
 from pathlib import Path
 
 import pytest
@@ -266,3 +267,36 @@ def test_the_page_that_helps_to_choose_names_every_option():
     }
     options = signature(skboost.BoostedBayesianLogisticRegression).parameters
     assert [one for one in set(options) - others if f"``{one}=" not in text] == []
+
+
+def parameters(room):
+    """Names that calls of what a module has take."""
+    own = [getattr(room, name) for name in dir(room) if not name.startswith("_")]
+    kinds = [one for one in own if isclass(one)]
+    methods = [
+        getattr(kind, name) for kind in kinds for name in dir(kind) if name[0] != "_"
+    ]
+    calls = [one for one in [*own, *methods] if callable(one)]
+    return {name for one in calls for name in known(one)}
+
+
+def known(call):
+    try:
+        return signature(call).parameters
+    except ValueError:
+        return {}
+
+
+def test_keywords_on_pages_are_those_of_the_package():
+    rooms = "callbacks decomposition families inspection linear_model mixture"
+    rooms += " model_selection posterior priors strategies transforms"
+    names = parameters(skboost).union(
+        *(parameters(import_module(f"skboost.{room}")) for room in rooms.split())
+    )
+    # Of numpy and scikit-learn.
+    names |= {"axis", "mmap_mode", "drop", "scoring", "cv"}
+    for page in [*(ROOT / "doc" / "user_guide").glob("*.rst"), ROOT / "README.md"]:
+        text = page.read_text(encoding="utf-8")
+        code = " ".join(re.findall(r"`+([^`\n]+)`+", text))
+        unknown = set(re.findall(r"\b([a-z_]+)=(?!=)", code)) - names
+        assert (page.name, unknown) == (page.name, set())
