@@ -148,11 +148,13 @@ class HeldScales:
 
     def _first(self, target, mixture, nodes, began):
         iterate = Blocks(tuple(_blocks(mixture, nodes)))
-        complete = ""
-        if self.settings.allowed_kl and self.proposer.seeks_gain:
+        complete, auto = "", self.settings.allowed_kl
+        # Of scales for which limits left no time nothing is known.
+        auto = auto and not target.ledger.budget.has_cut
+        if auto and self.proposer.seeks_gain:
             complete = self.proposer.complete_with(target, nodes, mixture)
         # Whoever only predicts asks for no draws.
-        images = self.settings.allowed_kl and self.settings.max_order > 1
+        images = auto and self.settings.max_order > 1
         sure = bool(images) and self.proposer.leaves_little(target, mixture)
         state, info = self._begun(target, iterate, began, later=sure)
         cut = target.ledger.budget.has_cut

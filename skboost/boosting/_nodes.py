@@ -43,6 +43,8 @@ class NodeState:
     # Of the best iterate so far by the exact objective.
     best_weights: np.ndarray
     best_iteration: int
+    # Whether limits were met when all had been found: they come in, for arithmetic.
+    free: bool = False
     # What the step size carries from one iteration to the next.
     step_memory: float | None = None
 
@@ -53,12 +55,12 @@ class NodeState:
     orbits = None
 
     @classmethod
-    def of(cls, whole, told):
+    def of(cls, whole, told, free):
         """With the heaviest node alone."""
         masses = whole.mixture.weights
         first = np.zeros(len(masses))
         first[int(masses.argmax())] = 1.0
-        return cls(1, whole, told, first, first > 0, first, 1)
+        return cls(1, whole, told, first, first > 0, first, 1, free)
 
     @property
     def masses(self):
@@ -122,16 +124,17 @@ class NodeState:
         return node, level - float(slope[node])
 
 
-def opened(engine, found):
+def opened(engine, found, spent):
     """What a run begins with: the heaviest node of what an engine found, alone.
 
     `found` is the state and the `Info` of the first mixture. They stay as they are
-    where there is one component, or where weights are not those of a mixture.
+    where there is one component, or where weights are not those of a mixture. `spent`
+    says whether limits are met.
     """
     whole, told = found
     if not engine.by_nodes or told.improper or whole.mixture.n_components == 1:
         return found
-    state = NodeState.of(whole, told)
+    state = NodeState.of(whole, told, spent)
     move = Move("first", "first", 1.0)
     info = _told(state, move, told.seconds, UNKNOWN, UNKNOWN)
     return state, replace(info, cut_short=told.cut_short)
@@ -198,6 +201,7 @@ def _told(state, move, seconds, gain, gap):
         seconds=seconds,
         at_node=True,
         n_nodes=len(components),
+        free=state.free,
     )
 
 

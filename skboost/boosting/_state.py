@@ -142,6 +142,8 @@ class Info:
     # found together; and how many they are, while iterations over them go on.
     at_node: bool = False
     n_nodes: int = 0
+    # Whether limits that were met before do not end iterations over nodes.
+    free: bool = False
     # Whether a closed form says that so little remains that no draws need be asked.
     surely_little: bool = False
 

@@ -236,24 +236,27 @@ class ScaleNodes(NamedTuple):
         return self.sites.bounded
 
 
-def scale_nodes(rows, variances_at, log_prior, centre, near=None, lightest=0.0):
+def scale_nodes(
+    rows, variances_at, log_prior, centre, near=None, lightest=0.0, cuts=lambda: False
+):
     """`ScaleNodes` of a scale s whose log has the density `log_prior`.
 
     ``variances_at(log_s)`` are those of the parameters, `centre` is the logarithm of
     the prior's own scale. Few nodes show where the posterior of ln s is, and nodes at
     equal distances cover it; their probabilities are those of the evidence. Where it is
     near other `ScaleNodes` of the same rows, the values are theirs where they cover it.
-    Those of a probability of `lightest` at most have no Gaussian.
+    Those of a probability of `lightest` at most have no Gaussian. Where ``cuts()`` says
+    that limits are met, the values that are fitted will do.
     """
     if near is None:
         nodes = centre + _COARSE
         sites = rows.initial(len(nodes))
-        _, sites = rows.fitted(variances_at(nodes), sites, tol=_ROUGH)
+        predictors, sites = rows.fitted(variances_at(nodes), sites, tol=_ROUGH)
     else:
         nodes, sites = near.near
         predictors, sites = rows.fitted(variances_at(nodes), sites)
     n_rounds = 0
-    if near is None or not _ends_below(nodes, sites, log_prior):
+    if (near is None or not _ends_below(nodes, sites, log_prior)) and not cuts():
         n_rounds, known = _ROUNDS, _widened(rows, variances_at, log_prior, nodes, sites)
         low, high = _covered(*known, log_prior)
     for _ in range(n_rounds):
@@ -264,7 +267,8 @@ def scale_nodes(rows, variances_at, log_prior, centre, near=None, lightest=0.0):
         predictors, sites = rows.fitted(variances, known[1].of(nearest))
         known = _joined(*known, nodes, sites)
         low, high = _covered(*known, log_prior)
-        if nodes[0] - low + high - nodes[-1] < _NEAR * (nodes[-1] - nodes[0]):
+        near_enough = _NEAR * (nodes[-1] - nodes[0])
+        if nodes[0] - low + high - nodes[-1] < near_enough or cuts():
             break
     height = sites.log_evidence + log_prior(nodes)
     weights = np.exp(height - height.max())

@@ -200,7 +200,8 @@ def iterations(problem, limits, budget, run, observer):
         observer.begin()
         try:
             if run is None:
-                found = opened(engine, opening[0] if opening else engine.init(target))
+                found = opening[0] if opening else engine.init(target)
+                found = opened(engine, found, budget.spent is not None)
             elif len(opening) > run.n_iter and run.state is opening[run.n_iter - 1][0]:
                 # Preparing has made this step already.
                 found = opening[run.n_iter]

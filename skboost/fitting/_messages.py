@@ -56,10 +56,11 @@ def _remarks(problem, run, corrected, judgement, interval):
     remarks = _of_interval(interval) if run.end else ""
     remarks += _of_orbits(corrected.orbiting)
     if run.history[0].cut_short:
+        of_nodes = ", or before all nodes were tried" if run.history[0].n_nodes else ""
         remarks += (
             " The first component was cut short: limits ended its search before it was "
-            "done, or left it few draws. Raise max_time or max_evaluations, or lower "
-            "n_draws."
+            f"done{of_nodes}, or left it few draws. Raise max_time or max_evaluations, "
+            "or lower n_draws."
         )
     if judgement.from_held_draws and engine.draws_anew:
         remarks += (

@@ -10,7 +10,7 @@ from skboost._settings import GAIN_DECAY
 AUTO = "auto"
 # Iterations that it allows, those over nodes together counted as one; and of these, for
 # every node. Steps that minimise take each node once.
-_MOST_SEARCHED, _MOST_EACH = 10, 4
+_MOST_SEARCHED, _MOST_EACH = 10, 40
 
 
 @dataclass(frozen=True)
@@ -90,14 +90,20 @@ def must_end(history, limits, facts):
         message = (
             f"Stopped at max_iter={limits.max_iter!r}; more iterations may gain more."
         )
-        if info.n_nodes:
-            message += (
-                f" There are {info.n_nodes} components of the first mixture, one for "
-                f"each node, and {info.n_components} of them have a weight."
-            )
-        return End("max_iter", message)
-    # Nodes are fitted already, and cost no more than their weights.
-    return None if info.n_nodes else facts.spent
+        return End("max_iter", message + _of_nodes(info))
+    if not facts.spent or info.free:
+        return None
+    return facts.spent._replace(message=facts.spent.message + _of_nodes(info))
+
+
+def _of_nodes(info):
+    """How many nodes have a weight, while iterations over them go on."""
+    if not info.n_nodes:
+        return ""
+    return (
+        f" There are {info.n_nodes} components of the first mixture, one for each "
+        f"node, and {info.n_components} of them have a weight."
+    )
 
 
 def n_searched(history):

@@ -80,7 +80,8 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, FlatRegression):
         gains a tenth of that. A number goes on until it is gained no more, 0 always.
     max_time : float, default=None
         Seconds. They bind within an iteration: the one under way is given up, and what
-        is reported was computed before. The first one is cut short where it must be.
+        is reported was computed before. The first one is cut short where it must be:
+        nodes that are fitted by then make the mixture, as ``message_`` says.
     warm_start : bool, default=False
         Go on with the last run up to `max_iter` iterations in total, on the same data,
         as one long run would have. A pickle can go on only where this is True.
@@ -107,7 +108,8 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, FlatRegression):
     step_size : {"line-search", "adaptive", "predefined"}, float or StepSize, \
             default="line-search"
         Weight of a new component; under ``"fully-corrective"`` where weights begin.
-        Rules that do not weigh nodes by evidence return to them, four times at most.
+        Rules that do not weigh nodes by evidence return to them until no more than
+        `tol` (.01 for "auto") is lacking, forty times each at most.
     corrective : {"fully-corrective", "pairwise", "away", "none"}, \
             default="fully-corrective"
         How the weights of old components move; the default weighs nodes by evidence.

@@ -241,9 +241,12 @@ def mixture_of(parts, target, family):
 
 
 def _propagated_nodes(target, family):
-    """`ScaleNodes` of every kind of prior, by expectation propagation."""
+    """`ScaleNodes` of every kind of prior that limits leave time for, by expectation
+    propagation."""
     rows, parts = signed_rows(target, family), [None]
     for root in target.scale_prior.roots:
+        if parts[1:] and target.ledger.budget.cuts():
+            break
         parts.append(_over_scales(rows, target, root, parts[-1]))
     return parts[1:]
 
@@ -259,6 +262,7 @@ def _over_scales(rows, target, root, near):
         np.log(factor.scale),
         near,
         _LIGHTEST,
+        target.ledger.budget.cuts,
     )
     log_evidence, means, covariances = nodes.gaussians
     if turn is None:

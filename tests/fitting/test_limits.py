@@ -2,10 +2,15 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
-from skboost import boost_posterior
-from skboost.targets import CallableTarget
+from skboost import BoostedBayesianLogisticRegression, boost_posterior
+from skboost._row_blocks import Table
+from skboost.fitting import FunctionObserver, Limits, Options, make_engine
+from skboost.fitting import boost as boost_target
+from skboost.priors import HalfTPrior
+from skboost.targets import CallableTarget, GLMTarget, Logistic, PrincipalScale
 
 from .conftest import Problem
 
@@ -157,3 +162,57 @@ def test_no_limit_of_a_fit_binds_its_posterior():
     )  # fmt: skip
     assert result.orbiting.applied
     assert len(result.posterior.sample(70_000, random_state=0)) == 70_000
+
+
+class Late(FunctionObserver):
+    """Takes seconds of a clock before the first iteration, and after every one."""
+
+    def __init__(self, clock, before, after):
+        super().__init__([lambda record: False])
+        self.clock, self.before, self.after = clock, before, after
+
+    def begin(self):
+        self.clock.now += self.before
+        self.before = 0.0
+
+    def end(self, problem, run):
+        self.clock.now += self.after
+        return super().end(problem, run)
+
+
+def over_scales(max_time=None, before=0.0, after=0.0, previous=None):
+    """A fit of few rows under a prior along principal components."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((20, 2))
+    shared, covariance = np.array([True, True, False]), np.cov(X.T)
+    prior = PrincipalScale(shared, covariance, HalfTPrior())
+    table, settings = Table(X, (X[:, 0] > 0) + 0.0), {"scale": np.ones(3)}
+    target = GLMTarget(table, Logistic(), prior=prior, **settings)
+    params = BoostedBayesianLogisticRegression().get_params()
+    engine = make_engine(target, params, np.zeros((1, 3)), 0, None)
+    clock = Clock()
+    limits = Limits("auto", max_time=max_time)
+    options = Options(engine, limits, previous, clock=clock)
+    return boost_target(target, options, Late(clock, before, after))
+
+
+def test_limits_end_runs_between_nodes_and_leave_those_that_are_done():
+    short, whole = over_scales(max_time=2.5, after=1.0), over_scales()
+    assert short.run.end.by == "max_time" and short.run.n_iter == 3
+    assert short.mixture.n_components == 3 < whole.mixture.n_components
+    assert "and 3 of them have a weight." in short.run.message
+    longer = over_scales(previous=short.run)
+    assert_array_equal(longer.mixture.weights, whole.mixture.weights)
+
+
+def test_limits_that_end_the_fits_of_nodes_leave_those_that_are_fitted():
+    cut, whole = over_scales(max_time=1.0, before=2.0), over_scales()
+    assert cut.run.end.by == "max_time" and cut.run.history[0].cut_short
+    kinds = [
+        {b.node.kind for b in fit.run.state.iterate.blocks} for fit in (cut, whole)
+    ]
+    assert kinds == [{0}, {0, 1, 2}]
+    # Fitted ones cost nothing more.
+    n = cut.mixture.n_components
+    assert 1 < n == cut.run.n_iter < whole.mixture.n_components
+    assert "before all nodes were tried" in cut.report.message

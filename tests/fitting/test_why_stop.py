@@ -23,6 +23,7 @@ def info(
     told = {
         "improper": "", "little_remains": "", "dear": "", "tries_again": False,
         "inconclusive": False, "within_tol": False, "at_node": False, "n_nodes": 0,
+        "free": False,
         "n_components": 1, **more,
     }  # fmt: skip
     return SimpleNamespace(
@@ -153,6 +154,12 @@ def test_an_end_by_convergence_is_final_where_another_limit_is_reached():
     spent = FACTS._replace(spent=SPENT)
     assert end(facts=spent).final and end(facts=spent).by == "tol"
     assert why_stop([FIRST, info(0.1)], Limits(10), spent) == SPENT
+    # Between nodes, too, unless it was so when all had been found.
+    node = {"at_node": True, "n_nodes": 5, "n_components": 2}
+    told = why_stop([FIRST, info(0.1, **node)], Limits("auto"), spent)
+    assert told.by == SPENT.by and "2 of them have a weight" in told.message
+    free = info(0.1, free=True, **node)
+    assert why_stop([FIRST, free], Limits("auto"), spent) is None
 
 
 def test_no_message_speaks_of_negative_nats():
