@@ -170,31 +170,19 @@ def _start(target):
     dim, node = target.dim, _first(target.scale_prior)
     wanted = _PER_PARAMETER * dim
     step = len(target.rows) // max(_PART, wanted)
-    part = _part(target, step)
-    if part is not None and isinstance(target.likelihood, Logistic):
+    if step < 2:
+        return np.zeros(dim), node
+    part = target.part(step)
+    if isinstance(target.likelihood, Logistic):
         ones = part.rows.y.sum()
         rarer = min(ones, len(part.rows) - ones)
         if rarer < wanted:
-            part = _part(target, int(step * rarer / wanted))
-    if part is None:
-        return np.zeros(dim), node
+            step = int(step * rarer / wanted)
+            if step < 2:
+                return np.zeros(dim), node
+            part = target.part(step)
     quadratic, node = _centred(part, np.zeros(dim), node, _ROUGH)
     return quadratic.centre, node
-
-
-def _part(target, step):
-    """The target of every so many rows, which count as all; None for most of them."""
-    if step < 2:
-        return None
-    rows, likelihood = target.rows.every(step), target.likelihood
-    settings = {
-        "prior": target.prior,
-        "scale": target.scale,
-        "temperature": target.temperature * len(target.rows) / len(rows),
-        "fit_intercept": target.intercept,
-        "centre": target.centring.columns,
-    }
-    return GLMTarget(rows, likelihood, **settings)
 
 
 def _centred(target, theta, node, done):
@@ -279,7 +267,8 @@ def shift_of(target, mean, factor):
     Under a covariance F F^T, by as many rows as tell it.
     """
     enough = max(_SHIFTING, _SHIFTING_EACH * target.dim)
-    part = _part(target, len(target.rows) // enough) or target
+    step = len(target.rows) // enough
+    part = target if step < 2 else target.part(step)
     pull = part.skewness(mean, factor)
     return pull, 0.5 * np.sum((factor.T @ pull) ** 2)
 

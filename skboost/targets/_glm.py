@@ -158,9 +158,22 @@ class GLMTarget(Target):
         if scale is not None and np.shape(scale) == (n_coefs,):
             scale = np.tile(scale, likelihood.n_outputs)
         self.scale = self.prior.resolve_scale(self.dim, scale)
-        # What is linear in theta needs one product with the data, once.
-        width = n_coefs + likelihood.n_outputs
-        self._linear, self._constant = rows.sum(self._sums.linear, width)
+        self._linear, self._constant = self._summed()
+
+    def _summed(self):
+        """What is linear in theta, which needs one product with the data, once."""
+        n_outputs = self.likelihood.n_outputs
+        width = self.rows.n_features + self.intercept + n_outputs
+        return self.rows.sum(self._sums.linear, width)
+
+    def part(self, step):
+        """The target of every so many rows, which count as all."""
+        view, rows = copy(self), self.rows.every(step)
+        vars(view).pop("ledger", None)
+        view.temperature = self.temperature * len(self.rows) / len(rows)
+        view.rows = rows
+        view._linear, view._constant = view._summed()
+        return view
 
     @property
     def _sums(self):

@@ -280,6 +280,16 @@ def test_ordered_classes_have_the_moments_of_weighted_draws():
     assert nodes.log_evidence == pytest.approx(evidence, abs=0.05)
 
 
+def test_many_ordered_rows_have_a_part_that_tells_the_shift():
+    target, start = ordered(6000)
+    (nodes,) = quadratic_nodes(target, start)
+    mean = nodes.weights @ nodes.gaussians.means
+    slope = target.expansion(mean, bends=False)[1]
+    sd = np.sqrt(np.einsum("kii->i", nodes.gaussians.covariances) / len(nodes.weights))
+    assert np.abs(slope * sd).max() < 0.3
+    assert target.part(3).dim == target.dim
+
+
 def test_few_ordered_rows_are_searched_but_heavy_ones_count_as_many():
     assert quadratic_nodes(*ordered(60)) is None
     assert quadratic_nodes(*ordered(60, weight=30.0)) is not None
