@@ -277,11 +277,12 @@ class BayesianClassifier(NewRows, ClassifierMixin):
         """Of new rows; averages are those of `predict_proba` where they are others."""
         (trials,) = self._named_in(X, trials=trials)
         trials = None if trials is None else checked_trials(X, trials)
-        X, predictive = self._asked(X, offset)
+        X, predictive = self._asked(X, offset, forecast=True)
         theta, model = self._linear_part(drawn), predictive.model
         if offset is not None:
             theta = np.column_stack([theta, np.ones(len(theta))])
-        others = self._one_against_rest or model.sharpening != 1.0
+        stacked = getattr(self._model_, "forecast", None) is not None
+        others = self._one_against_rest or stacked or model.sharpening != 1.0
         averaged = model.proba(X) if others else None
         parts = linear_predictors(X, self._model_.layout.intercept, theta)
         for rows, eta in parts:

@@ -344,9 +344,10 @@ class OrdinalClassifier(Classifier):
 
 def between_thresholds(thresholds, eta):
     """Probabilities (n, n_draws, K) from thresholds (n_draws, K - 1)."""
-    below = sigmoid(thresholds - eta[:, :, None])
-    ends = np.zeros((*eta.shape, 1))
-    return np.diff(below, axis=2, prepend=ends, append=ends + 1.0)
+    out = np.ones((*eta.shape, thresholds.shape[1] + 1))
+    out[..., :-1] = sigmoid(thresholds - eta[:, :, None])
+    out[..., 1:] -= out[..., :-1].copy()
+    return out
 
 
 @dataclass

@@ -5,6 +5,7 @@ hand.
 import numpy as np
 import pytest
 from scipy.stats import kstest, norm
+from sklearn.base import clone
 from sklearn.datasets import load_diabetes
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
@@ -82,13 +83,17 @@ def test_draws_of_groups_are_those_of_predictions(name, population):
         near(found, p, np.sqrt(p * (1 - p) / N))
 
 
-def test_sharpened_draws_have_sharpened_probabilities():
-    few = slice(0, 24)
-    model = SHARP.fit(LABELS.X[few], LABELS.y[few])
-    assert abs(model.sharpening_ - 1.0) > 0.05
-    draws = sample_predictive(model, LABELS.X, N, random_state=0)
-    p = model.predict_proba(LABELS.X)[:, 1]
-    near(np.mean(draws == "yes", axis=0), p, np.sqrt(p * (1 - p) / N))
+@pytest.mark.parametrize("name", ["two classes", "three classes"])
+def test_sharpened_draws_have_sharpened_probabilities(name):
+    case, few = ROWS[name], slice(0, 24)
+    model = SHARP.fit(case.X[few], case.y[few])
+    draws = sample_predictive(model, case.X, N, random_state=0)
+    p = model.predict_proba(case.X)
+    plain = clone(model).set_params(sharpen=False).fit(case.X[few], case.y[few])
+    assert np.abs(p - plain.predict_proba(case.X)).max() > 0.02
+    for k, label in enumerate(model.classes_):
+        se = np.sqrt(p[:, k] * (1 - p[:, k]) / N)
+        near(np.mean(draws == label, axis=0), p[:, k], se)
 
 
 @pytest.mark.parametrize("name", ["two classes", "groups, classes"])
