@@ -12,6 +12,7 @@ from skboost.posterior._importance import (
     Evidence,
     ImportanceSample,
     ImportanceWarning,
+    evaluate_log_joint,
 )
 from skboost.posterior._marginal import Marginal, check_level
 from skboost.posterior._modes import Mode

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import minimize
+
+from skboost._solver import climb
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,18 +114,13 @@ def mixture_modes(mixture, warp=None):
 
 
 def _climb(density, mean, std, start):
-    def descend(y):
+    def value_and_gradient(y):
         score, log_q = density.score_and_log_density((mean + std * y)[None])
-        return -log_q[0], -score[0] * std
+        return log_q[0], score[0] * std
 
-    result = minimize(
-        descend,
-        (start - mean) / std,
-        jac=True,
-        method="L-BFGS-B",
-        options={"gtol": 1e-8, "ftol": 1e-15, "maxiter": 1000},
-    )
-    ends = np.array([mean + std * result.x, mean])
+    options = {"gtol": 1e-8, "ftol": 1e-15, "maxiter": 1000}
+    y, _ = climb(value_and_gradient, (start - mean) / std, options)
+    ends = np.array([mean + std * y, mean])
     # A kink (Laplace) stops the line search short of a mean that is the maximum.
     return ends[np.argmax(density.log_density(ends))]
 
