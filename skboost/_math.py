@@ -99,6 +99,25 @@ def sigmoid(t):
         return 1.0 / (1.0 + np.exp(-t))
 
 
+def count_moments(eta, dispersion):
+    """Mean and variance (n,) of counts, from draws of linear predictors (n, n_draws),
+    and of dispersions where there are any.
+
+    Where few events leave a rate unknown by a factor of two or more, moments are those
+    of all but its largest values: of a negative binomial model the rest has none, and
+    of an approximation none that the rows know of.
+    """
+    rate = bounded_exp(eta)
+    square = (0.0 if dispersion is None else dispersion) * rate**2
+    wide = eta.std(axis=1) > 0.7
+    for part in (rate, square):
+        if wide.any():
+            ends = np.quantile(part[wide], 0.995, axis=1, keepdims=True)
+            part[wide] = np.minimum(part[wide], ends)
+    mean = rate.mean(axis=1)
+    return mean, mean + rate.var(axis=1) + square.mean(axis=1)
+
+
 def weighted_quantiles(values, row_weights, levels):
     """Weighted quantiles along the first axis, put last."""
     order = np.argsort(values, axis=0, kind="stable")

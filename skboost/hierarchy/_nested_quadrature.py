@@ -148,6 +148,8 @@ class NestedQuadratureMarginal(QuadratureMarginal):
         own = 1.0 + self._over_groups(pulled * tilts[0])
         cross = self._over_groups(pulled * tilts[1])
         above = self._over_groups(bend * tilts[1] ** 2) - cross**2 / own
+        # Less than nothing at scales of which rounding is all that the difference has.
+        above = np.maximum(above, 0.0)
         return own, cross, 1.0 + self._over_parents(self._times * above)
 
     def explained(self, tilts, curves, bend):

@@ -42,8 +42,8 @@ _MAX_STEPS, _TOLERANCE = 40, 1e-3
 # Standard deviations from the mode at which the width of a side is measured, and the
 # least and the most that it may be in their unit.
 REACH, _NARROWEST, _WIDEST = 3.0, 0.2, 5.0
-# Nats above the mode up to which a node counts, so that sums are finite.
-_HIGHEST = 600.0
+# Nats above the mode up to which a node counts: products with slopes are finite.
+_HIGHEST = 300.0
 
 
 class QuadratureMarginal(LikelihoodMarginal):
@@ -202,7 +202,8 @@ class QuadratureMarginal(LikelihoodMarginal):
                 slope += own * np.take(shares[m], self.codes, axis=0)
             for k, part in enumerate(level_slopes):
                 by_level[k] += self._over_groups(part) * shares[m]
-        total = shares.sum(axis=0)
+        # Or nodes may all lie so far below it that nothing is left.
+        total = np.maximum(shares.sum(axis=0), np.finfo(float).tiny)
         shares /= total
         slope /= np.take(total, self.codes, axis=0)
         by_level = np.einsum("kjs,j->sk", by_level / total, self.times)

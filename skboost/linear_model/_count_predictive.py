@@ -37,17 +37,19 @@ class CountPredictive(Predictive):
     """Predictive quantities of a regression of counts.
 
     The linear predictor of a row is a mixture of Gaussian variables (of points, for
-    families without a quadrature), so counts are a mixture of Poisson-lognormal
-    distributions, one-dimensional integrals each. Where they have a dispersion, its
-    logarithm is Gaussian together with the linear predictor; it is integrated by a
-    fixed rule, and given its value the linear predictor is Gaussian again.
+    families without a quadrature and where few events were seen), so counts are a
+    mixture of Poisson-lognormal distributions, one-dimensional integrals each. Where
+    they have a dispersion, its logarithm is Gaussian together with the linear
+    predictor; it is integrated by a fixed rule, and given its value the linear
+    predictor is Gaussian again.
     """
 
     def __init__(self, mixture, fit_intercept, dispersed=False):
         mixture = mixture.drop_zero_weights()
         fit_intercept, n_linear = bool(fit_intercept), mixture.dim - dispersed
         weights, parts = mixture_parts(mixture, slice(n_linear))
-        draws = None if mixture.gaussian else posterior_draws(mixture)
+        closed = mixture.gaussian and not _wide(mixture, n_linear - 1, fit_intercept)
+        draws = None if closed else posterior_draws(mixture)
         self.levels = dispersion = tilts = None
         if dispersed and draws is not None:
             self.levels, draws = draws[:, -1], draws[:, :-1]
@@ -99,6 +101,21 @@ class CountPredictive(Predictive):
             centres = means[:, k, None] + tilt[:, None] * nodes
             rests = np.broadcast_to(rest[:, None], centres.shape)
             yield centres, rests, level + sd * nodes, weight * shares
+
+
+def _wide(mixture, intercept, fit_intercept):
+    """Whether so few events were seen that every rate is unknown by a factor of two or
+    more: moments of exponentials are then of tails that are not Gaussian.
+    """
+    if not fit_intercept:
+        return False
+    parts = [component.structure() for component in mixture.components]
+    # Given the coefficients: no row has a linear predictor that varies less.
+    squares = [
+        factor[intercept, intercept] ** 2 if variance is None else variance[intercept]
+        for _, variance, factor in parts
+    ]
+    return mixture.weights @ squares > 0.5
 
 
 def _of_level(component):

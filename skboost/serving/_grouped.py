@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skboost._math import bounded_exp, sigmoid
+from skboost._math import count_moments, sigmoid
 from skboost._parallel import row_blocks
 from skboost.serving._plain import (
     between_thresholds,
@@ -188,9 +188,5 @@ class GroupedCounts(GroupedModel):
         """Both for rows that were split; an offset of None is zero."""
         out = np.empty((2, len(numbers)))
         for rows, eta in self.predictors(numbers, codes, offset):
-            rate = bounded_exp(eta)
-            mean, variance = rate.mean(axis=1), rate.var(axis=1)
-            if self.noise is not None:
-                variance += (rate**2) @ self.noise / len(self.noise)
-            out[:, rows] = mean, np.sqrt(mean + variance)
-        return out[0], out[1]
+            out[:, rows] = count_moments(eta, self.noise)
+        return out[0], np.sqrt(out[1])

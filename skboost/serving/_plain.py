@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from skboost._math import bounded_exp, sigmoid
+from skboost._math import bounded_exp, count_moments, sigmoid
 from skboost._parallel import row_blocks
 from skboost.families import linear_moments, squared
 from skboost.targets import (
@@ -418,15 +418,15 @@ class CountRegressor(Mixed, Model):
         mean, variance = np.empty((2, X.shape[0]))
         for rows, block, *gaussians in self.gaussians(X, offset, self.width):
             means, stds, weights = gaussians
-            rate = bounded_exp(means + 0.5 * stds**2) @ weights
+            if self.draws is not None:
+                mean[rows], variance[rows] = count_moments(means, self.dispersion)
+                continue
+            mean[rows] = rate = bounded_exp(means + 0.5 * stds**2) @ weights
             square = bounded_exp(2.0 * (means + stds**2)) @ weights
-            mean[rows] = rate
             variance[rows] = rate + np.maximum(square - rate**2, 0.0)
             if self.dispersion is not None:
                 # The factor exp(lambda) shifts the mean of eta by their covariance.
-                if self.tilts is not None:
-                    means = means + block @ self.tilts.T
-                squares = bounded_exp(2.0 * (means + stds**2))
+                squares = bounded_exp(2.0 * (means + block @ self.tilts.T + stds**2))
                 variance[rows] += squares @ (weights * self.dispersion)
         return mean, np.sqrt(variance)
 

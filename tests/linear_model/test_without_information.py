@@ -1,6 +1,7 @@
 """Responses and columns that say nothing: answers stay near what was seen."""
 
 import warnings
+from time import process_time
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from skboost import (
     BoostedBayesianLogisticRegression,
     BoostedBayesianPoissonRegression,
     BoostedHierarchicalLinearRegression,
+    BoostedHierarchicalPoissonRegression,
     OnlineBayesianLinearRegression,
 )
 
@@ -57,6 +59,43 @@ def test_equal_counts_have_a_score(count):
     model = BoostedBayesianPoissonRegression(random_state=0).fit(X, y)
     # As scikit-learn's r2_score of equal responses.
     assert model.score(X, y) == 0.0
+
+
+COUNTS = {
+    "flat": (BoostedBayesianPoissonRegression, {}),
+    "known scale": (BoostedBayesianPoissonRegression, {"prior_scale": 1.0}),
+    "no orbits": (BoostedBayesianPoissonRegression, {"orbit": None}),
+    "groups": (BoostedHierarchicalPoissonRegression, {"groups": [3]}),
+    "a Laplace prior": (
+        BoostedHierarchicalPoissonRegression, {"groups": [3], "prior": "laplace"},
+    ),
+    "crossed": (BoostedHierarchicalPoissonRegression, {"groups": [2, 3]}),
+}  # fmt: skip
+QUICK = ("flat", "groups")
+
+
+@pytest.mark.parametrize("likelihood", ["poisson", "negative_binomial"])
+@pytest.mark.parametrize(
+    "name",
+    [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in COUNTS],
+)
+def test_counts_of_no_event_or_one(name, likelihood):
+    """Tails that no row knows of do not decide what is said of a mean."""
+    kind, settings = COUNTS[name]
+    X = rows()
+    X[:, 2] = np.random.default_rng(3).integers(0, 4, N_ROWS)
+    for events in (0, 1):
+        y = np.zeros(N_ROWS)
+        y[7] = events
+        model = kind(likelihood=likelihood, random_state=0, **settings)
+        began = process_time()
+        mean, std = model.fit(X, y).predict(X, return_std=True)
+        # Three seconds of a machine that does nothing else.
+        assert process_time() - began < 10.0
+        # Under a gamma prior of the rate, of shape a half, as Jeffreys' is.
+        rate = (events + 0.5) / N_ROWS
+        assert 0.02 * rate < np.median(mean) and mean.mean() < 3.0 * rate
+        assert std.max() < 10.0 * np.sqrt(mean.max() + mean.max() ** 2 / (events + 0.5))
 
 
 def test_a_covariance_that_nothing_makes_proper_is_refused():
