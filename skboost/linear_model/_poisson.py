@@ -75,7 +75,9 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, FlatRegression):
     where draws see that more than `tol` remains. With
     Gaussian components every expectation in fitting is in closed form, and the
     predictive distribution is a mixture of Poisson-lognormal distributions, summed by
-    quadrature: no Monte Carlo noise.
+    quadrature: no Monte Carlo noise. Where so few events were seen that every rate is
+    unknown by a factor of two or more, it is one of draws, and means and standard
+    deviations are those of all but the highest 0.5 % of the rates.
 
     Counts that vary more than Poisson counts need ``likelihood="negative_binomial"``:
     the rate of every row is multiplied by a gamma variable of mean 1 and variance
