@@ -29,7 +29,9 @@ _CLOSE, _MATCHED, _MOST_MATCHES = 0.03, 3e-3, 8
 # The same at the likely scale whose mean is farthest from the centre, which counts for
 # less: nats below the highest density of ln s of likely scales, and squared distances,
 # in standard deviations, that need no look.
-_CLOSE_THERE, _LIKELY, _NEXT = 0.1, 3.0, 0.1
+_CLOSE_THERE, _LIKELY, _NEXT = 0.15, 3.0, 0.1
+# And where the log likelihood is expected, whose widths count as well, in nats.
+_MATCHED_THERE = 0.05
 # Rows of a part at least, and rows of it, and of its rarer class, for each parameter.
 _PART, _PER_PARAMETER = 3000, 30
 # Rows that tell the shift of the means at least, and for each parameter.
@@ -328,7 +330,7 @@ def _holds_far_off(target, quadratic, kinds, matched):
         miss = shift_of(target, mean, root)[1]
     rest = slope - _precision(target, node) @ mean
     miss += 0.5 * rest @ covariance @ rest
-    return miss <= _CLOSE_THERE
+    return miss <= (_MATCHED_THERE if matched else _CLOSE_THERE)
 
 
 def _given(target, quadratic, node):
