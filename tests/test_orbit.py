@@ -426,13 +426,6 @@ def test_other_orders_are_refused(orbit):
         logistic(orbit=orbit).fit(*FEW)
 
 
-def test_the_old_word_is_known():
-    with pytest.raises(TypeError, match="orbit='auto'"):
-        BoostedBayesianLogisticRegression(skew=None)
-    with pytest.raises(TypeError, match="orbit='auto'"):
-        boost_posterior(skewed, 2, skew="auto")
-
-
 def test_a_number_of_images_is_taken_as_it_is():
     orders = (2, 16, 128)
     reports = [logistic(orbit=n, max_iter=1, **AUTO).fit(*FEW) for n in orders]

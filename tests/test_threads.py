@@ -87,11 +87,6 @@ def test_a_worker_that_dies_is_an_error_and_the_next_fit_works():
     assert again.elbo == boost_posterior(sound, 2, **settings).elbo
 
 
-def test_a_deadline_is_the_functions_own():
-    with pytest.raises(TypeError, match="timeout.*may hang can raise"):
-        boost_posterior(lambda t: -0.5 * (t**2).sum(), 2, timeout=5)
-
-
 @pytest.mark.parametrize("failures", ["zero", "raise"])
 def test_garbage_at_random_is_an_answer_or_an_error(failures):
     """Exceptions, NaN, infinities, strings and wrong shapes, at one point in ten."""
