@@ -118,14 +118,17 @@ class StabilisedGain(ResidualGain):
 
 
 # As published, the residual ELBO is maximised to the end.
+# The algorithms of papers begin with one component, and look for no modes.
 SETTINGS = {
-    "hellinger": {"objective": "hellinger"},
+    "hellinger": {"objective": "hellinger", "init": "single"},
     "kl": {"objective": "kl"},
     "relbo (BVI)": {
-        "objective": ResidualGain(early_stopping=False), "refine": False
+        "objective": ResidualGain(early_stopping=False), "refine": False,
+        "init": "single",
     },
     "relbo + 1e-3 (BVI+)": {
-        "objective": StabilisedGain(early_stopping=False), "refine": False
+        "objective": StabilisedGain(early_stopping=False), "refine": False,
+        "init": "single",
     },
 }  # fmt: skip
 
