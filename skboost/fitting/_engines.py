@@ -18,7 +18,9 @@ from skboost.proposals import (
     StochasticProposer,
     StochasticSearch,
     UpdateProposer,
+    factor_proposer,
 )
+from skboost.targets import ScalePrior
 
 # Hyperparameters that are settings of the engine, by the same names.
 _SETTINGS = ("n_draws", "n_restarts", "tol", "max_components", "refine")
@@ -59,6 +61,11 @@ BOOSTING_CONSTRAINTS = {
     "verbose": ["verbose"],
 }
 
+_LEARNED = (
+    "search=StochasticSearch needs a fixed prior_scale, as in the papers; got one that "
+    "is learned. Pass a number as prior_scale, or search='greedy'."
+)
+
 # How a run begins, of densities and mixtures: with a component at every mode or for
 # every explanation, or as the papers do.
 INIT = [StrOptions({"all", "single"})]
@@ -75,15 +82,9 @@ def make_engine(target, params, starts, seed, n_jobs, box=None, x0_scale=None):
     ValueError
         For a combination that means nothing; it names both parameters.
     """
+    check_together(params)
     objective, family = _asked(params["objective"], params["family"], target.dim)
     combination = COMBINATIONS[objective.combination]
-    for name, allowed in combination.allowed.items():
-        if params[name] not in allowed:
-            raise ValueError(
-                f"objective={params['objective']!r} needs {name} to be one of "
-                f"{list(allowed)}; got {name}={params[name]!r}. Use objective='kl' for "
-                "the other values."
-            )
     exact = objective.uses_expectations and target.exact_gaussian
     exact = exact and family.exact_expectations
     settings = make_settings(params, seed, n_jobs, target.dim, exact)
@@ -102,6 +103,41 @@ def make_engine(target, params, starts, seed, n_jobs, box=None, x0_scale=None):
     if search != "greedy":
         return _stochastic(target, search, parts, combined, settings)
     return _engine_of(target, parts, combined, settings)
+
+
+def check_together(params):
+    """Refuse hyperparameters of which one leaves another without a meaning.
+
+    Raises
+    ------
+    ValueError
+        It names both parameters.
+    """
+    search = params.get("search") or "greedy"
+    if "proposal" in params:
+        factor_proposer(params["proposal"], params["search"])
+    if "objective" not in params:
+        return
+    objective, family = _asked(params["objective"], params["family"], 1)
+    for name, allowed in COMBINATIONS[objective.combination].allowed.items():
+        if params[name] not in allowed:
+            raise ValueError(
+                f"objective={params['objective']!r} needs {name} to be one of "
+                f"{list(allowed)}; got {name}={params[name]!r}. Use objective='kl' for "
+                "the other values."
+            )
+    if search == "greedy":
+        return
+    search.check(family)
+    if search.residual == "elementwise" and not objective.uses_expectations:
+        raise ValueError(
+            "search=StochasticSearch(residual='elementwise') needs objective='kl' or "
+            f"'relbo'; got objective={params['objective']!r}, whose mixtures have no "
+            "marginals of that kind. Choose one of these, or residual='joint'."
+        )
+    scale = params.get("prior_scale")
+    if isinstance(scale, ScalePrior) or (isinstance(scale, str) and scale == "learn"):
+        raise ValueError(_LEARNED)
 
 
 def check_single(starts, box):
@@ -174,12 +210,8 @@ def _engine_of(target, parts, combination, settings):
 
 def _stochastic(target, search, parts, combination, settings):
     """The engine whose every component is searched by stochastic gradients."""
-    search.check(parts[0])
     if target.scale_prior is not None:
-        raise ValueError(
-            "search=StochasticSearch needs a fixed prior_scale, as in the papers; got "
-            "one that is learned. Pass a number as prior_scale, or search='greedy'."
-        )
+        raise ValueError(_LEARNED)
     settings = replace(settings, keep_best=search.select == "elbo")
     return Boosting(StochasticProposer(*parts, search), combination, settings)
 

@@ -16,7 +16,7 @@ from skboost.fitting._boost import (
     boost,
 )
 from skboost.fitting._checkpoint import keeper_of
-from skboost.fitting._engines import make_engine, make_limits
+from skboost.fitting._engines import check_together, make_engine, make_limits
 from skboost.fitting._fit import FromFit
 from skboost.fitting._messages import warn_unfinished
 from skboost.posterior import as_posterior
@@ -78,6 +78,10 @@ class BoostedEstimator(FittingEstimator):
 
     Subclasses declare the hyperparameters of `BOOSTING_CONSTRAINTS`.
     """
+
+    def _validate_params(self):
+        super()._validate_params()
+        check_together(self.get_params(deep=False))
 
     posterior_ = FromFit("posterior")
     elbo_ = FromFit("report.elbo")

@@ -5,14 +5,24 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
+import skboost
 from skboost import (
     BoostedBayesianLinearRegression,
     BoostedBayesianLogisticRegression,
     BoostedHierarchicalLinearRegression,
 )
-from skboost.fitting import Observer, RunInterrupted, _prepare
+from skboost.fitting import BoostedEstimator, Observer, RunInterrupted, _prepare
+from skboost.priors import HalfTPrior
+from skboost.strategies import StochasticSearch
 from skboost.targets import LogDensityError
+
+BOOSTED = [
+    one
+    for one in (getattr(skboost, name) for name in skboost.__all__)
+    if isinstance(one, type) and issubclass(one, BoostedEstimator)
+]
 
 
 def same_weights(one, other):
@@ -186,3 +196,48 @@ def test_the_log_says_how_a_run_begins(caplog):
         with caplog.at_level(logging.DEBUG, logger="skboost"):
             fit(*data)
         assert words in caplog.records[0].getMessage()
+
+
+class Unread:
+    """Rows that nobody may look at."""
+
+    def __getattribute__(self, name):
+        raise AssertionError(f"the rows were asked for {name}")
+
+
+SEARCH = StochasticSearch(n_steps=5)
+CONTRADICTIONS = [
+    ({"objective": "hellinger", "step_size": "predefined"}, "objective.*step_size"),
+    ({"objective": "hellinger", "corrective": "away"}, "objective.*corrective"),
+    ({"objective": "hellinger", "stopping": "gap"}, "objective.*stopping"),
+    ({"objective": "hellinger", "family": "laplace"}, "objective.*family"),
+    ({"search": SEARCH, "prior_scale": "learn"}, "search.*prior_scale"),
+    ({"search": SEARCH, "prior_scale": HalfTPrior()}, "search.*prior_scale"),
+    (
+        {"search": StochasticSearch(residual="elementwise"), "prior_scale": 1.0},
+        "residual='elementwise'.*family",
+    ),
+    (
+        {
+            "search": StochasticSearch(residual="elementwise"),
+            "prior_scale": 1.0,
+            "family": "gaussian-diag",
+            "objective": "hellinger",
+        },
+        "elementwise.*objective",
+    ),
+    ({"proposal": "coordinate_ascent", "search": SEARCH}, "search.*proposal"),
+]
+
+
+@pytest.mark.parametrize("kind", BOOSTED)
+def test_contradictions_are_refused_by_name_before_rows_are_read(kind):
+    known, model = kind().get_params(), kind()
+    if "groups" in known:
+        model.set_params(groups=[0])
+    for settings, words in CONTRADICTIONS:
+        regression = "proposal" in settings or "objective" in known
+        if set(settings) <= set(known) and regression:
+            asked = clone(model).set_params(**settings)
+            with pytest.raises(ValueError, match=words):
+                asked.fit(Unread(), Unread())
