@@ -12,8 +12,8 @@ what these leave open have to. CPU seconds are those of ``from_formula``.
 The second table has models that took long: correlated slopes of these data and of
 generated ones in the size of others, ordered classes with and without groups. CPU
 seconds are medians of three fits after a first one, beside those of MixedLM of
-statsmodels (REML), which has one factor and normal noise. The crossed ratings, 73,421 of
-2,972 by 1,128 levels, are generated, and fitted once.
+statsmodels (REML), which has one factor and normal noise. Ratings of 2,972 crossed with
+1,128 levels are generated, and fitted once.
 
 The third table has what lattices are worth: models of which one to three coordinates
 are left, by default and without a lattice, seconds and what remains (its upper end).
