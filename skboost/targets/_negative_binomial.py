@@ -40,7 +40,7 @@ class NegativeBinomial(Likelihood):
         return y
 
     def given(self, level):
-        return GivenDispersion(level)
+        return GivenDispersion(_bounded(level))
 
     def own_terms(self, y, weight, level):
         """What eta does not enter, D(y, r) - ln(y!), over rows; its slope in lambda."""
@@ -52,6 +52,7 @@ class NegativeBinomial(Likelihood):
 
     def log_probability(self, y, eta, level):
         """ln p(y) of arrays that are broadcast against each other, nats."""
+        level = _bounded(level)
         shape = bounded_exp(-level)
         soft = np.logaddexp(0.0, eta + level)
         own = gamma_terms(y, shape, False)[0] - gammaln(y + 1.0)
@@ -59,6 +60,7 @@ class NegativeBinomial(Likelihood):
 
     def at_draws(self, eta, level, rows, slopes=False):
         """See `Noise.at_draws`."""
+        level = _bounded(level)
         y, shape = rows.y[:, None], bounded_exp(-level)
         own, slope = self.own_terms(rows.y, rows.weights, level)
         soft = np.logaddexp(0.0, eta + level)
@@ -75,6 +77,7 @@ class NegativeBinomial(Likelihood):
         t is Gaussian, and a factor r only shifts its mean: every expectation is one of
         s, sigma and sigma' under one Gaussian variable.
         """
+        level = _bounded(level)
         sd = np.sqrt(np.maximum(variance + 2.0 * covariance + level_variance, 0.0))
         shape = bounded_exp(0.5 * level_variance - level)
         t = mean + level
@@ -91,6 +94,13 @@ class NegativeBinomial(Likelihood):
             bent - r_sigmoid,
             bent - 2.0 * r_sigmoid + r_soft - by_level_twice,
         )
+
+
+def _bounded(level):
+    """Logarithms of dispersions as `bounded_exp` takes them: beyond its wall r would
+    no longer be exp(-lambda), and (y + r) s(t) nothing that holds a count's mean.
+    """
+    return np.clip(level, -300.0, 300.0)
 
 
 class GivenDispersion(Likelihood):

@@ -199,3 +199,26 @@ def test_an_exposure_is_the_exponential_of_an_offset(fitted):
         answer = getattr(fitted, name)
         one, other = answer(X, *more, **offset), answer(X, *more, **exposure)
         assert_allclose(one, other, rtol=1e-12, err_msg=name)
+
+
+@pytest.mark.parametrize("weight", [3e3, 1e4, 3e4, 1e12])
+def test_many_poisson_counts_leave_no_dispersion(weight):
+    """The logarithm of the dispersion may go as far down as it likes."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 2))
+    y = rng.poisson(np.exp(X @ [0.5, -0.3] + 1.0))
+    weights = np.full(60, weight)
+    found, wanted = (
+        kind(random_state=0).fit(X, y, sample_weight=weights).coef_
+        for kind in (regression, poisson_regression)
+    )
+    assert found == pytest.approx(wanted, abs=0.02)
+
+
+@pytest.mark.parametrize("level", [-290.0, -1e3, -1.6e4])
+def test_counts_without_dispersion_are_poisson(level):
+    y, eta = np.arange(4.0), np.array([-1.0, 0.0, 1.0, 1000.0])
+    found = NegativeBinomial().log_probability(y, eta, level)
+    wanted = stats.poisson.logpmf(y[:3], np.exp(eta[:3]))
+    assert found[:3] == pytest.approx(wanted, rel=1e-9)
+    assert found[3] < -1e100
