@@ -13,6 +13,7 @@ from skboost._columns import is_dated, refuse_dates
 from skboost._pickles import VersionedPickle
 from skboost._sklearn import HasMethods, fit_context
 from skboost.decomposition._svi_matrix_factorization import SVIMatrixFactorization
+from skboost.fitting import warn_where_called
 
 
 class RatingRegressor(RegressorMixin, VersionedPickle, BaseEstimator):
@@ -92,6 +93,11 @@ class RatingRegressor(RegressorMixin, VersionedPickle, BaseEstimator):
         ValueError
             If a pair is rated twice, `X` has not two columns, a label is missing, or a
             rating is not finite. What was fitted before stays usable.
+
+        Warns
+        -----
+        UserWarning
+            If all ratings are the same.
         """
         read = _Ratings.of(X, y)
         factorisation = self.estimator
@@ -146,6 +152,13 @@ class RatingRegressor(RegressorMixin, VersionedPickle, BaseEstimator):
         self.estimator_, self._rated = factorisation, read.rated
         self.users_, self.items_ = read.users, read.items
         self.rating_range_ = read.range
+        if read.range[0] == read.range[1]:
+            warn_where_called(
+                f"All ratings so far are {read.range[0]:g}: they say who rated what, "
+                "and nothing of who likes it. Pass pairs that nobody chose as ratings "
+                "of 0, or use a method for choices without ratings.",
+                UserWarning,
+            )
 
     def predict(self, X, return_std=False):
         """Expected ratings.

@@ -264,6 +264,12 @@ def read_groups(estimator, X, y, sample_weight, response, offset=None):
         raise ValueError(
             "sample_weight must not be negative, and positive in a row at least."
         )
+    if weight.sum() > 1e10:
+        # Beyond it integrals over groups lose priors and roots in rounding.
+        raise ValueError(
+            "sample_weight must add up to 1e10 rows at most beside groups; got "
+            f"{weight.sum():.3g}. Divide it by a number: a weight counts rows."
+        )
     offset = np.zeros(len(y)) if offset is None else offset
     keys = np.column_stack([y, offset, *codes])
     numbers, keys, weight = canonical_rows(numbers, keys, weight)

@@ -1,10 +1,12 @@
 """Logistic regression of two classes with groups: effects of groups, learned scales."""
 
+from dataclasses import replace
+
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from skboost._sklearn import fit_context
+from skboost._sklearn import check_sample_weight, fit_context
 from skboost.linear_model._class_predictive import entropy_of, log_binomial_of
 from skboost.linear_model._group_responses import ClassResponse
 from skboost.linear_model._groups import read_groups
@@ -149,7 +151,13 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimat
     score = score_of_trials
 
     def _learn(self, rows, data, again):
-        return self._learn_labels(data, *binomial_rows(*rows))
+        X, _, trials, weight, _ = rows
+        self._learn_labels(data, *binomial_rows(*rows))
+        if trials is not None:
+            # What was read has every trial.
+            n_rows = check_sample_weight(weight, X, dtype=np.float64).sum()
+            self._model_ = replace(self._model_, n_rows=float(n_rows))
+        return self
 
     def _learn_labels(self, data, X, y, sample_weight, offset):
         response, codes = self._labels(X, y)

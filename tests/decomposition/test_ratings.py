@@ -1,6 +1,7 @@
 """Ratings as pairs and numbers agree with the matrix that they make."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -65,6 +66,17 @@ def test_recommendations_are_the_best_of_what_is_not_rated(fitted):
     assert items.tolist() == [others[k] for k in best]
     assert_allclose(expected, np.clip(predicted[best], 1.0, 5.0))
     assert len(fitted.recommend("u03", n=99, exclude_rated=False)[0]) == 12
+
+
+@pytest.mark.parametrize("only", [0.0, 1.0, 3.5])
+def test_ratings_that_are_all_the_same_are_said_to_say_nothing(only):
+    same = np.full(len(Y), only)
+    with pytest.warns(UserWarning, match=f"All ratings so far are {only:g}"):
+        model = regressor().fit(X[:-9], same[:-9])
+    assert_allclose(model.predict(X), same)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.partial_fit(X[-9:], only + np.arange(9.0))
 
 
 def test_whoever_is_new_is_average(fitted):

@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skboost import BoostedHierarchicalLinearRegression
+from skboost import (
+    BoostedHierarchicalLinearRegression,
+    BoostedHierarchicalLogisticRegression,
+    BoostedHierarchicalOrdinalRegression,
+    BoostedHierarchicalPoissonRegression,
+)
 
 pd = pytest.importorskip("pandas")
 
@@ -33,6 +38,35 @@ def test_a_summary_has_what_was_found(model):
     assert "48 rows; groups: ward 6" in text and "80 % interval" in text
     assert all(name in text for name in found.variance_components.index)
     assert f"{model.elbo_:.2f} nats" in text
+
+
+def test_a_summary_counts_rows_and_not_trials():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=24), np.repeat(np.arange(6), 4)])
+    model = BoostedHierarchicalLogisticRegression(groups=[1], random_state=0)
+    model.fit(X, rng.integers(0, 40, 24), trials=np.full(24, 40))
+    assert model.summary().n_rows == 24.0 and "24 rows" in str(model.summary())
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        BoostedHierarchicalLinearRegression,
+        BoostedHierarchicalLogisticRegression,
+        BoostedHierarchicalPoissonRegression,
+        BoostedHierarchicalOrdinalRegression,
+    ],
+)
+def test_weights_beyond_floating_point_are_refused_by_name(kind):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=48), np.repeat(np.arange(6), 8)])
+    y, model = rng.integers(0, 2, 48), kind(groups=[1], random_state=0)
+    light = model.fit(X, y, sample_weight=np.full(48, 1e4)).coef_
+    heavy = model.fit(X, y, sample_weight=np.full(48, 2e8)).coef_
+    assert_allclose(heavy, light, rtol=0.01, atol=0.01)
+    with pytest.raises(ValueError, match="sample_weight must add up to 1e10"):
+        model.fit(X, y, sample_weight=np.full(48, 1e12))
+    assert_allclose(model.coef_, heavy)
 
 
 def test_a_table_has_a_row_for_each_effect_of_each_group(model):
