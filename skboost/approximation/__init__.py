@@ -1,7 +1,6 @@
 """Mixtures of densities: the numerical core of every posterior here."""
 
 from skboost.approximation._diagnostics import (
-    DualityGap,
     Estimate,
     FreshDraws,
     RemainingKL,
@@ -10,7 +9,6 @@ from skboost.approximation._diagnostics import (
     duality_gap,
     elbo_gain,
     remaining_kl,
-    restricted_elbo,
 )
 from skboost.approximation._evidence import (
     TAIL_DRAWS,

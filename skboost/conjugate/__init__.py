@@ -28,7 +28,7 @@ from skboost.conjugate.factorization._model import (
     predicted_entries,
     predicted_rows,
 )
-from skboost.conjugate.factorization._target import SIDES, FactorFamily, FactorTarget
+from skboost.conjugate.factorization._target import FactorFamily, FactorTarget
 from skboost.conjugate.gaussian_mixture._ascent import (
     INITS,
     STARTS,

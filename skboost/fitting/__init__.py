@@ -11,7 +11,6 @@ from skboost.fitting._checkpoint import (
     Checkpoint,
     CheckpointWarning,
     RunKeeper,
-    keeper_of,
 )
 from skboost.fitting._engines import (
     BOOSTING_CONSTRAINTS,
@@ -46,5 +45,5 @@ from skboost.fitting._result import (
     run_of,
     seed_of,
 )
-from skboost.fitting._run import Prepared, Run
+from skboost.fitting._run import Run
 from skboost.fitting._stopping import Limits, why_stop

@@ -10,4 +10,4 @@ from skboost.orbits._reweighting import (
     most_images,
     reweighted,
 )
-from skboost.orbits._shift_groups import MAX_ORDER, ShiftGroups
+from skboost.orbits._shift_groups import ShiftGroups
