@@ -215,8 +215,10 @@ def covariance_of(observed, sums):
     """Positive definite covariance of rows with these sums; see `moments`."""
     total = observed.total
     root = np.sqrt(total / observed.share)
-    # A constant feature far from zero is off its own mean by rounding.
-    root[observed.low == observed.high] = 0.0
+    # A feature that is constant but for rounding has no scale of its own; others have,
+    # however narrow they are beside the rest.
+    ends = np.maximum(np.abs(observed.low), np.abs(observed.high))
+    root[observed.high - observed.low <= 1e-14 * ends] = 0.0
     divisor = total - 1.0 if total > 1.5 else total
     with np.errstate(over="ignore", invalid="ignore"):
         covariance = sums * root * root[:, None] / divisor
@@ -230,8 +232,7 @@ def covariance_of(observed, sums):
 
 def _definite(covariance):
     variance = np.diag(covariance).copy()
-    # A feature that is constant but for rounding has no scale of its own.
-    constant = variance <= 1e-24 * max(variance.max(), 1e-200)
+    constant = variance < 1e-250
     others = variance[~constant]
     covariance = covariance.copy()
     covariance[np.diag_indices_from(covariance)] = np.where(

@@ -433,3 +433,19 @@ def test_a_stream_that_leaves_its_clusters_says_so_once():
     again = SVIGaussianMixture(2, random_state=0).partial_fit(first)
     with pytest.warns(UserWarning, match="shuffle the rows"):
         again.partial_fit(other)
+
+
+@pytest.mark.parametrize("kind", [SVIGaussianMixture, BoostedGaussianMixture])
+@pytest.mark.parametrize("covariance_type", ["full", "diag"])
+def test_a_narrow_column_has_its_own_scale(kind, covariance_type):
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(60, 2)) + np.repeat([[0.0], [6.0]], 30, axis=0)
+    found = []
+    for width in (1.0, 1e-13, 1e-20):
+        model = kind(2, covariance_type=covariance_type, random_state=0)
+        model.fit(Z * [1.0, width])
+        variances = model.covariances_[:, 1]
+        variances = variances[:, 1] if covariance_type == "full" else variances
+        found.append(np.sort(variances) / width**2)
+    for narrow in found[1:]:
+        assert_allclose(narrow, found[0], rtol=1e-6)
