@@ -186,7 +186,9 @@ ASKED = [
     ("shape", "n_classes", "expected"),
     [
         ((5_000, 199), 2, ("learn", "principal")),
-        ((5_001, 199), 2, (1.0, "normal")),
+        ((5_001, 199), 2, ("learn", "principal")),
+        ((3_322, 300), 2, ("learn", "normal")),
+        ((3_323, 300), 2, (1.0, "normal")),
         ((60, 299), 2, ("learn", "principal")),
         ((60, 300), 2, ("learn", "normal")),
         ((1_000, 59), 5, ("learn", "principal")),
