@@ -184,6 +184,19 @@ def warn_of_unidentified(factors, numbers, row_noise):
             )
 
 
+def _check_correlations(factors, columns, n_rows):
+    """Refuse more variances and correlations of slopes than rows: no fit would end."""
+    for factor in factors:
+        q = factor.n_effects
+        if q > 10 and q * (q + 1) > 2 * n_rows and columns.correlated[factor.name]:
+            raise ValueError(
+                f"Slopes of {factor.name!r} must leave fewer variances and "
+                f"correlations than rows; got {q * (q + 1) // 2} of {q} effects for "
+                f"{n_rows} rows. A column of labels has a slope for each: make numbers "
+                "of it, name fewer slopes, or set correlated=False."
+            )
+
+
 def codes_of(X, factor, columns, unknown="population"):
     """Groups of rows, -1 for those of no row of the fit, by what `unknown` says."""
     values = [labels_of(X, i, columns.names[i]) for i in factor.columns]
@@ -258,6 +271,7 @@ def read_groups(estimator, X, y, sample_weight, response, offset=None):
     columns = resolve(names, estimator._said, lambda i: categories_at(X, i, names[i]))
     numbers, factors = numbers_of(X, columns), learned(X, columns)
     warn_of_unidentified(factors, numbers, response.row_noise)
+    _check_correlations(factors, columns, len(y))
     codes = [codes_of(X, factor, columns) for factor in factors]
     weight = check_sample_weight(sample_weight, numbers, dtype=np.float64)
     if np.any(weight < 0.0) or not weight.any():

@@ -148,3 +148,11 @@ def test_new_rows_that_the_fit_has_not_seen(sleep):
         Linear(formula="Reaction ~ (1 | Subject)", groups=["Subject"]).fit(sleep)
     # An unknown group is of the population, as without a formula.
     assert np.isfinite(model.predict(sleep.assign(Subject="new"))).all()
+
+
+def test_more_correlations_of_slopes_than_rows_are_refused():
+    data = pd.DataFrame({"y": np.arange(60.0) % 7, "g": np.arange(60) % 6})
+    data["d"] = [f"v{i}" for i in range(60)]
+    model = BoostedHierarchicalLinearRegression(formula="y ~ 1 + (d | g)")
+    with pytest.raises(ValueError, match="Slopes of 'g' must leave fewer .* 60 rows"):
+        model.fit(data)
