@@ -51,7 +51,10 @@ class Way(NamedTuple):
 
 def _has_quadratic(target, family):
     """Whether the log likelihood of rows is a quadratic where these are many."""
-    full = family.exact_expectations and family.full_covariance
+    # Components of other families are made of full ones, as in `propagates`.
+    full = type(target) is GLMTarget or (
+        family.exact_expectations and family.full_covariance
+    )
     small = target.dim <= MAX_FULL_DIM and target.likelihood.n_outputs == 1
     plain = type(target) in (GLMTarget, OrdinalTarget)
     return plain and full and small and not isinstance(target.scale_prior, ColumnScale)

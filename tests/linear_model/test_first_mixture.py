@@ -220,6 +220,16 @@ def test_every_family_and_objective_has_the_prior_along_principal_components(set
     assert np.isfinite(model.predict_proba(X[:, :2])).all()
 
 
+@pytest.mark.parametrize("family", ["gaussian", "gaussian-diag", "laplace"])
+def test_all_kinds_of_prior_count_where_rows_are_many(monkeypatch, family):
+    monkeypatch.setattr("skboost.proposals._propagated._MOST_ENTRIES", 0)
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((2000, 3))
+    y = (rows[:, 0] > rng.logistic(size=2000)).astype(int)
+    blocks = fitted(rows, y, family=family)._fit.run.state.iterate.blocks
+    assert {block.node.kind for block in blocks} == {0, 1, 2}
+
+
 def test_the_automatic_scale_is_learned_where_that_is_cheap():
     assert hasattr(fitted(), "prior_scale_")
     three = np.arange(40) % 3
