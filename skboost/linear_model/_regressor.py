@@ -51,7 +51,8 @@ class BayesianRegressor(NewRows, RegressorMixin):
             Return the standard deviation of the predictive distribution too, noise
             included; inf for Student-t noise of at most two degrees of freedom, and
             where the noise scale is inferred under Student-t components, whose tails
-            leave it no second moment (intervals and quantiles are finite there).
+            leave it no second moment, as less than two rows by weight leave a stream
+            none (intervals and quantiles are finite there).
         offset : array-like of shape (n_samples,), default=None
             Added to the linear predictor; None is zero, with a warning after a fit that
             had some.
