@@ -57,6 +57,10 @@ _SMALL = (
     "ARCH, 4-D", "cross", "Gumbel, 3-D", "funnel, 3-D", "skew normals, 4-D",
     "far bumps, 4-D",
 )  # fmt: skip
+_LARGER = (
+    "long banana, 5-D", "Poisson, 8-D", "logistic, 25-D", "breast cancer, 10-D",
+    "skewed normal, 20-D", "binomial groups, 8-D", "horseshoe, 6-D", "probit, 6-D",
+)  # fmt: skip
 
 # In the order of the documentation; the longest take hours.
 RUNS = (
@@ -119,6 +123,8 @@ RUNS = (
     Run("ablation", ("--name", "ablation_regressions", "--targets", *_REGRESSIONS,
                      "--replicates", "6"), 15),
     Run("ablation", ("--name", "ablation_beside_orbits", "--targets", *_SMALL), 12),
+    Run("ablation", ("--name", "ablation_beside_orbits_more", "--targets", *_LARGER),
+        15),
     Run("dear_densities", (), 5),
     Run("few_rows", (), 15, ("few_rows_tune", "few_rows_judge")),
     Run("ordered_classes", (), 1),
