@@ -21,7 +21,6 @@ from skboost.linear_model._model import (
     LinearModel,
     name_of_prior,
     priors_of,
-    scale_of_all,
 )
 from skboost.linear_model._stacked import stacked_modes
 from skboost.proposals import left_out, propagates
@@ -183,9 +182,7 @@ def prior_of_classes(estimator, rows, layout, n_classes):
     """`priors_of` a classifier, for these rows."""
     chosen = scale_of_classes(estimator, rows, layout, n_classes)
     prior = kind_of_prior(estimator, rows, layout, chosen, n_classes)
-    return priors_of(
-        estimator, rows, layout, auto=scale_of_all, chosen=chosen, prior=prior
-    )
+    return priors_of(estimator, rows, layout, chosen=chosen, prior=prior)
 
 
 def kind_of_prior(estimator, rows, layout, chosen, n_classes):

@@ -36,19 +36,19 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, FlatRegression):
             "horseshoe"}, Prior or dict, default="auto"
         Of the coefficients: independent ones, or ``"principal"``, the average of three
         normal priors whose variances along principal components are in proportion to
-        those of the columns to the power 0, 1/2 or 1. ``"auto"`` takes it wherever
-        ``prior_scale="auto"`` would learn the scale and it is learned, of two classes
-        with at most 300 parameters: of more components have no correlations, which the
-        axes are. Else it is ``"normal"``. A dict: see
+        those of the standardised columns to the power 0, 1/2 or 1. ``"auto"`` takes it
+        wherever ``prior_scale="auto"`` would learn the scale and it is learned; of two
+        classes where they have at most 300 parameters, since components of more have no
+        correlations. Else it is ``"normal"``. A dict: see
         `BoostedBayesianLinearRegression`.
     prior_scale : "auto", "learn", float, array-like of shape (n_features,) or \
             ScalePrior, default="auto"
         Scale of the prior, one or per feature; multiplies the own scale of a `Prior`
         object. ``"learn"`` averages over one scale that all coefficients have in
         common, whose prior is ``HalfTPrior(df=3, scale=1.5)`` or the `ScalePrior`
-        given; its unit is one per root mean square of the columns' standard deviations.
-        ``"auto"`` learns the scale; it is 1.0 for a `Prior` object that has another
-        one, where rows outweigh any prior (:doc:`/user_guide/prior_scale` has the
+        given; its unit is one per standard deviation of the feature. ``"auto"`` learns
+        the scale; it is 1.0 for a `Prior` object that has another one, where rows
+        outweigh any prior (:doc:`/user_guide/prior_scale` has the
         bounds), and for more than two classes whose prior is not normal. Only the shape
         of the rows decides, not the family or the objective. `partial_fit` learns a
         scale in the first call, whose posterior is the prior of the next.

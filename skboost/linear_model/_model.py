@@ -245,27 +245,14 @@ def _updated(estimator, model, rows):
 # --- priors in the unit of the data
 
 
-def scale_by_column(unit, std):
-    """What "auto" is: one unit of the response for one of the feature."""
-    return unit / std
-
-
-def scale_of_all(unit, std):
-    """The same for columns as they are: one scale for all of them."""
-    return np.full(len(std), unit / np.sqrt(np.mean(std**2)))
-
-
-def priors_of(
-    estimator, rows, layout, unit=1.0, level=0.0, auto=scale_by_column, chosen=None,
-    prior=None,
-):  # fmt: skip
+def priors_of(estimator, rows, layout, unit=1.0, level=0.0, chosen=None, prior=None):
     """``prior``, ``scale`` and ``centre`` of a `LinearModel` of these rows, a dict.
 
     `unit` is the size of what the linear predictor has to explain, `level` where it
     lies; `chosen` is the scale of the prior and `prior` its kind, None for the
     estimator's.
     """
-    scaled = prior_and_scale(estimator, rows, layout, unit, level, auto, chosen, prior)
+    scaled = prior_and_scale(estimator, rows, layout, unit, level, chosen, prior)
     prior, scale = scaled
     centre, n = column_moments(rows)[0], rows.n_features
     if not layout.intercept:
@@ -278,9 +265,8 @@ def priors_of(
 
 
 def prior_and_scale(
-    estimator, rows, layout, unit=1.0, level=0.0, auto=scale_by_column, chosen=None,
-    prior=None,
-):  # fmt: skip
+    estimator, rows, layout, unit=1.0, level=0.0, chosen=None, prior=None
+):
     """The prior of an estimator's parameters, and its scales for these rows; see
     `priors_of`.
     """
@@ -294,7 +280,8 @@ def prior_and_scale(
     follows = isinstance(chosen, str | ScalePrior)
     n, scale = rows.n_features, chosen
     if follows:
-        scale = auto(unit, column_moments(rows)[1])
+        # One unit of the response for one of the feature.
+        scale = unit / column_moments(rows)[1]
     # A prior object's own scale counts: the default of 1 leaves it as it is.
     scale = validate_scale(scale, n) * prior.resolve_scale(n)
     for column, one in own:

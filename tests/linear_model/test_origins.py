@@ -69,6 +69,28 @@ def rows(origin):
     return np.column_stack([origin + TIME, OTHER])
 
 
+# The scale of a prior that is a number is in the units of the columns.
+FREE = {
+    n: case
+    for n, case in CASES.items()
+    if n not in ("a known scale", "a low-rank family")
+}
+
+
+@pytest.mark.parametrize("name", FREE)
+def test_units_of_columns(name):
+    kind, y, settings = FREE[name]
+    X, units = rows(0.0), np.array([1e4, 1e-3])
+    one = kind(**SETTINGS, **settings).fit(X, y)
+    other = kind(**SETTINGS, **settings).fit(X * units, y)
+    ask = "predict_proba" if hasattr(one, "classes_") else "predict"
+    expected = getattr(one, ask)(X)
+    np.testing.assert_allclose(
+        getattr(other, ask)(X * units), expected, atol=2e-3, rtol=2e-3
+    )
+    np.testing.assert_allclose(other.coef_ * units, one.coef_, rtol=0.02, atol=5e-3)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_origins_of_a_column(name):
     kind, y, settings = CASES[name]
