@@ -237,6 +237,7 @@ class TestLastLook:
             draws_anew=True,
             held_draws_are_new=False,
             by_nodes=False,
+            begins_with=boosting.engine.begins_with,
         )
         done = boost(boosting.target, Options(found, Limits(3, tol=1e-2))).run
         assert done.n_iter > 1
