@@ -101,8 +101,9 @@ def _of_nodes(info):
     if not info.n_nodes:
         return ""
     return (
-        f" There are {info.n_nodes} components of the first mixture, one for each "
-        f"node, and {info.n_components} of them have a weight."
+        f" There are {info.n_nodes} components to begin with, one for each value of a "
+        f"scale, a kind of prior or a mode, and {info.n_components} of them have a "
+        "weight."
     )
 
 

@@ -315,7 +315,7 @@ class BayesianClassifier(NewRows, ClassifierMixin):
         intercept has the odds of all above the lowest.
 
         The prior pulls factors towards one, most where rows are few: a wide one such as
-        ``prior_scale=10``, reports what the rows alone say.
+        ``prior_scale=10`` reports what the rows alone say.
 
         Parameters
         ----------

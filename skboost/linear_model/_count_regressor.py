@@ -224,7 +224,7 @@ class BayesianCountRegressor(NewRows, RegressorMixin):
         zero.
 
         The prior pulls factors towards one, most where rows are few: a wide one such as
-        ``prior_scale=10``, reports what the rows alone say.
+        ``prior_scale=10`` reports what the rows alone say.
 
         Parameters
         ----------
