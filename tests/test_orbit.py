@@ -420,6 +420,19 @@ def test_posteriors_answer_after_the_limits_of_their_run():
     )
 
 
+def test_images_take_half_of_what_a_limit_leaves():
+    def fitted(**options):
+        limits = {"max_iter": 1, "tol": 1e-3, "random_state": 0}
+        return boost_posterior(skewed, 2, **limits | options)
+
+    before, whole = fitted(orbit=None).n_evaluations, fitted().n_evaluations
+    # Enough for all images, of which half is not.
+    limit = before + 3 * (whole - before) // 2
+    result = fitted(max_evaluations=limit)
+    assert result.orbiting.applied
+    assert before < result.n_evaluations <= before + (limit - before) // 2
+
+
 @pytest.mark.parametrize("orbit", [0, 1, 3, 2048, "yes", True])
 def test_other_orders_are_refused(orbit):
     with pytest.raises(ValueError, match="orbit"):

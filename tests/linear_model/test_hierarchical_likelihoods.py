@@ -14,6 +14,7 @@ from skboost import (
     BoostedHierarchicalLogisticRegression,
     BoostedHierarchicalOrdinalRegression,
 )
+from skboost.linear_model._group_model import _taken
 from skboost.priors import HalfNormalPrior, NoiseScalePrior
 
 pd = pytest.importorskip("pandas")
@@ -320,3 +321,15 @@ def test_a_formula_reads_the_order_of_categories():
     assert_allclose(
         plain.predict_proba(frame[["x", "judge"]]), model.predict_proba(frame)
     )
+
+
+def test_draws_that_are_taken_anew_have_the_moments_of_their_shares():
+    rng = np.random.default_rng(0)
+    weight = rng.uniform(0.5, 1.5, 2000)
+    share, draws = weight / weight.sum(), rng.normal(size=(3, 2, 2000))
+    (found,) = _taken([draws], share, np.random.default_rng(1))
+    mean = (draws @ share)[..., None]
+    off, left = draws - mean, found - mean
+    assert_allclose(left.mean(axis=-1), 0.0, atol=1e-12)
+    wanted = (off * share) @ off.swapaxes(-1, -2)
+    assert_allclose(left @ left.swapaxes(-1, -2) / 2000, wanted, rtol=1e-9)
