@@ -99,6 +99,28 @@ class Design:
             **groups,
         )
 
+    @property
+    def products(self):
+        """Pairs, by term: names of columns that are products with numbers, which have
+        an origin, and of columns that are products of some of the same factors.
+        """
+        spec = self.specs[0]
+        terms = [
+            (set(map(str, one.term.factors)), self._names(one.columns))
+            for one in spec.structure
+        ]
+        kinds = {name: kind.value for name, (kind, _) in spec.encoder_state.items()}
+        pairs = [
+            (names, [name for less, held in terms if less < factors for name in held])
+            for factors, names in terms
+            if any(kinds.get(one) == "numerical" for one in factors)
+        ]
+        return [(names, lower) for names, lower in pairs if names and lower]
+
+    def _names(self, columns):
+        """The names that users know of formulaic's columns."""
+        return [_known(str(column), self.texts) for column in columns]
+
     def frame(self, data, wanted=None):
         """The columns that the formula makes of a data frame, those of groups last.
 

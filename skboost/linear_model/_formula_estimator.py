@@ -47,7 +47,9 @@ class FormulaEstimator(NewRows, BoostedEstimator):
         ----------
         formula : str
             Such as ``"reaction ~ days"``, with groups ``"reaction ~ days + (days |
-            subject)"``; see `formula` of the class. It runs no code.
+            subject)"``; see `formula` of the class. It runs no code. Of products such
+            as ``recipe * temp`` priors that follow the data are said of what the
+            columns in them leave, the same wherever ``temp`` has its zero.
         data : DataFrame of shape (n_samples, n_columns)
             Of pandas or polars, with the columns that the formula names.
         **parameters

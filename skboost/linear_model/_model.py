@@ -79,6 +79,9 @@ PARAMETERS_ELSEWHERE = {
     "1 / sqrt(alpha), in units of the noise.",
     "penalty": "Use prior: 'normal' stands for 'l2', 'laplace' for 'l1'.",
 }
+# Share of the variance of a product of columns up to which others determine it, and of
+# the prior variance at zero that is that at the centre, below which zero is far off.
+_DETERMINED, _NEAR = 1e-12, 0.1
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -278,10 +281,11 @@ def prior_and_scale(
     prior = _prior_of_all("normal" if principal else named)
     chosen = estimator.prior_scale if chosen is None else chosen
     follows = isinstance(chosen, str | ScalePrior)
-    n, scale = rows.n_features, chosen
+    n, scale, basis = rows.n_features, chosen, None
     if follows:
         # One unit of the response for one of the feature.
-        scale = unit / column_moments(rows)[1]
+        widths, basis = _of_products(estimator, rows, layout.features)
+        scale = unit / column_moments(rows)[1] * widths
     # A prior object's own scale counts: the default of 1 leaves it as it is.
     scale = validate_scale(scale, n) * prior.resolve_scale(n)
     for column, one in own:
@@ -305,10 +309,52 @@ def prior_and_scale(
     shared, factor = np.arange(len(scale)) < n, factor.checked()
     if principal:
         covariance = column_covariance(rows) * np.outer(scale[:n], scale[:n])
-        return PrincipalScale(shared, covariance, factor, layout.n_outputs), scale
+        if basis is not None:
+            covariance = basis.T @ covariance @ basis
+        rest = factor, layout.n_outputs, basis
+        return PrincipalScale(shared, covariance, *rest), scale
     shared[[column for column, _ in own]] = False
+    if basis is not None:
+        shared[:n] &= np.diag(basis) ** 2 > _NEAR
     kind = ColumnScale if own else CommonScale
     return kind(prior, shared, layout.n_outputs * int(shared.sum()), factor), scale
+
+
+def _of_products(estimator, rows, features):
+    """Scales (n_features,) of coefficients as multiples of those of single columns, and
+    a root of their correlation matrix; 1 and None of no formula or one without products
+    of numbers.
+
+    A column that lies far from zero lends its mean to the products that it is in, and
+    what the other factors do alone is then said of that zero. What is known before the
+    data is about the remainder r of a product after the columns l that it contains,
+    ``x = r + g . l`` by least squares, which is the same wherever columns have their
+    zeros: the product's coefficient b has one unit of the response for one standard
+    deviation of r, and the coefficients of l are those about the centre less g b. Most
+    priors take the variances alone: those that are not normal are products over
+    columns, and where rows determine coefficients, wide scales leave them to the rows.
+    Of a scale that is learned those at a far zero say what the products do, which would
+    shrink twice: they have no part in it.
+    """
+    design = getattr(estimator, "_design", None)
+    products = design.products if design else ()
+    if not products or len(features) > MAX_FULL_DIM:
+        return 1.0, None
+    place = {name: column for column, name in enumerate(features)}
+    unit, root = 1.0 / column_moments(rows)[1], np.eye(len(features))
+    covariance = column_covariance(rows) * np.outer(unit, unit)
+    for names, contained in products:
+        of, lower = [[place[one] for one in some] for some in (names, contained)]
+        shared = covariance[np.ix_(lower, of)]
+        within = covariance[np.ix_(lower, lower)]
+        slopes = np.linalg.lstsq(within, shared, rcond=None)[0]
+        left = covariance[of, of] - (slopes * shared).sum(axis=0)
+        # Of a product that the others determine only rounding is left.
+        known = left > _DETERMINED
+        root[np.ix_(lower, of)] = -slopes * known
+        root[:, of] /= np.sqrt(np.where(known, left, 1.0))
+    widths = np.linalg.norm(root, axis=1)
+    return widths, root / widths[:, None]
 
 
 def _prior_of_all(named):

@@ -88,8 +88,8 @@ class _AtScales(NamedTuple):
     bends: np.ndarray
     slopes: np.ndarray
     constant: float
-    # Of coordinates without the scale, the last ones: their slopes, inverse bends with
-    # those of the prior, and the bends with others.
+    # Of coordinates without the scale: their slopes, inverse bends with those of the
+    # prior, the bends with others, and where all are if these come last.
     own: tuple
 
     @classmethod
@@ -107,7 +107,7 @@ class _AtScales(NamedTuple):
             slope = slope - beside @ inverse @ pull
             log_det = np.linalg.slogdet(alone)[1] + 2.0 * np.log(scale[~shared]).sum()
             constant += 0.5 * (pull @ inverse @ pull - log_det)
-            own = pull, inverse, beside
+            own = pull, inverse, beside, np.argsort(np.argsort(~shared, kind="stable"))
         bends, axes = np.linalg.eigh(root.T @ bend @ root)
         axes = root @ axes
         return cls(axes, np.maximum(bends, 0.0), axes.T @ slope, constant, own)
@@ -127,14 +127,15 @@ class _AtScales(NamedTuple):
         covariances = (self.axes * share[:, None, :]) @ self.axes.T
         if self.own is None:
             return means, covariances
-        pull, inverse, beside = self.own
+        pull, inverse, beside, place = self.own
         across = -covariances @ (beside @ inverse)
         more = (pull - means @ beside) @ inverse
         corner = inverse - (beside @ inverse).T @ across
-        means = np.column_stack([means, more])
+        means = np.column_stack([means, more]).take(place, axis=1)
         top = np.concatenate([covariances, across], axis=2)
         bottom = np.concatenate([across.swapaxes(1, 2), corner], axis=2)
-        return means, np.concatenate([top, bottom], axis=1)
+        whole = np.concatenate([top, bottom], axis=1)
+        return means, whole.take(place, axis=1).take(place, axis=2)
 
 
 def quadratic_nodes(target, start=None):

@@ -292,25 +292,31 @@ class PrincipalScale(CommonScale):
     ``c s^2 V diag(l^g) V^T`` in units of their scales, where `covariance` is
     ``V diag(l) V^T`` of the columns in the same units, and c leaves the mean prior
     variance of the linear predictors as it is for g = 0. Of several classes each has
-    this prior, independent of the others.
+    this prior, independent of the others. With a `basis` that is said of coefficients
+    whose product with it is these, and of their columns, and that these themselves are
+    independent is another kind.
     """
 
-    def __init__(self, shared, covariance, factor, n_outputs=1):
+    def __init__(self, shared, covariance, factor, n_outputs=1, basis=None):
         n_shared = n_outputs * len(covariance)
         super().__init__(NormalPrior(), shared, n_shared, factor)
         self._by_output = np.eye(n_outputs)
-        self.log_mass = self.log_mass - np.log(len(_POWERS))
+        # Independent ones are another kind where it is others that are independent.
+        powers = _POWERS[1:] if basis is None else _POWERS
+        self.log_mass = self.log_mass - np.log(1 + len(powers))
         variances, axes = np.linalg.eigh(covariance)
         variances = np.maximum(variances, 0.0)
         lengths = variances + _FLOOR * variances.mean()
         lengths = lengths if lengths.any() else np.ones_like(lengths)
         roots, precisions, log_dets = [None], [np.eye(len(axes))], [0.0]
-        for power in _POWERS[1:]:
+        basis = np.eye(len(axes)) if basis is None else basis
+        inverse, log_det = np.linalg.inv(basis).T, 2.0 * np.linalg.slogdet(basis)[1]
+        for power in powers:
             grown = lengths**power
             grown *= max(variances.sum(), 1e-300) / max(variances @ grown, 1e-300)
-            roots.append(axes * np.sqrt(grown))
-            precisions.append((axes / grown) @ axes.T)
-            log_dets.append(np.log(grown).sum())
+            roots.append(basis @ (axes * np.sqrt(grown)))
+            precisions.append(inverse @ ((axes / grown) @ axes.T) @ inverse.T)
+            log_dets.append(np.log(grown).sum() + log_det)
         # Of one class; the determinants are those of all.
         self.roots, self.precisions = tuple(roots), np.array(precisions)
         self._log_dets = n_outputs * np.array(log_dets)

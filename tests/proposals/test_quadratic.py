@@ -49,6 +49,21 @@ def target_of(rows, likelihood=None, principal=True, temperature=1.0, intercept=
     )  # fmt: skip
 
 
+def test_coordinates_without_the_scale_stand_anywhere():
+    rng = np.random.default_rng(0)
+    root, slope = rng.normal(size=(5, 5)), rng.normal(size=5)
+    shared = np.array([False, True, True, False, True])
+    prior = CommonScale(NormalPrior(), shared, 3, HalfTPrior(scale=1.5))
+    scale = np.linspace(0.5, 3.0, 5)
+    quadratic = Quadratic(np.zeros(5), -3.0, slope, root @ root.T)
+    (found,) = quadratic.under(prior, scale)
+    means, covariances = found.gaussians(np.array([0.7]))
+    precision = np.diag((scale * np.where(shared, np.exp(0.7), 1.0)) ** -2)
+    inverse = np.linalg.inv(quadratic.bend + precision)
+    np.testing.assert_allclose(means[0], inverse @ slope)
+    np.testing.assert_allclose(covariances[0], inverse, atol=1e-12)
+
+
 @pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.parametrize("kind", [0, 1, 2])
 def test_closed_forms_at_all_scales_are_those_of_each_scale(kind, intercept):

@@ -76,6 +76,37 @@ def test_covariances_along_principal_components_are_equally_probable():
     assert np.exp(prior.log_posterior(theta, SCALE)) == pytest.approx(posterior.T)
 
 
+def test_a_basis_says_of_which_coefficients_the_covariances_are():
+    basis = np.array([[0.6, -0.8], [0.0, 1.0]])
+    plain = PrincipalScale(SHARED, COVARIANCE, HalfTPrior())
+    prior = PrincipalScale(SHARED, COVARIANCE, HalfTPrior(), basis=basis)
+    theta = np.array([[0.3, -0.4, 2.0], [5.0, 0.1, -1.0]])
+    inner = theta.copy()
+    inner[:, :2] = SCALE[:2] * np.linalg.solve(basis, (theta / SCALE)[:, :2].T).T
+    log_det = np.log(0.6)
+    same = ScaleNode(0.3, 0), ScaleNode(0.3, 0), 0.0, theta
+    # Independent ones in the basis are the second kind, and then come the components.
+    others = [
+        (ScaleNode(0.3, k), ScaleNode(0.3, k + 1), log_det, inner) for k in range(3)
+    ]
+    for node, found, less, at in [same, *others]:
+        expected = plain.log_density_given(at, SCALE, node) - less
+        given = prior.log_density_given(theta, SCALE, found)
+        assert given == pytest.approx(expected)
+        if found.kind:
+            covariance = prior.covariance_given(SCALE, found)
+            expected = multivariate_normal(cov=covariance).logpdf(theta)
+            assert given == pytest.approx(expected)
+    weights = np.exp(prior.log_mass).sum() * len(prior.roots)
+    assert weights == pytest.approx(1.0)
+    _, score = prior.value_and_score(theta, SCALE)
+    for row, slope in zip(theta, score, strict=True):
+        by_steps = differences(
+            lambda x: prior.log_density(x[None], SCALE)[0], row, 1e-6
+        )
+        assert slope == pytest.approx(by_steps, rel=1e-5, abs=1e-6)
+
+
 def test_components_of_several_classes_are_independent():
     one = PrincipalScale(SHARED, COVARIANCE, HalfTPrior())
     two = PrincipalScale(SHARED, COVARIANCE, HalfTPrior(), n_outputs=2)
