@@ -167,6 +167,14 @@ def test_predictions_average_over_the_posterior(cancer):
     assert {getattr(model, name).shape for name in names} == {(1, 8)}
 
 
+@pytest.mark.parametrize(("n_columns", "full"), [(300, True), (301, False)])
+def test_many_columns_have_a_diagonal_covariance_by_default(n_columns, full):
+    X = np.random.default_rng(0).normal(size=(4, n_columns))
+    model = OnlineBayesianLogisticRegression().fit(X, [0, 1, 1, 0])
+    covariance = model.posterior_.covariance()
+    assert np.any(covariance != np.diag(np.diag(covariance))) == full
+
+
 @pytest.mark.parametrize("as_rows", [np.asarray, sparse.csr_matrix, sparse.csr_array])
 @pytest.mark.parametrize("covariance", ["diag", "full"])
 def test_several_classes_are_each_against_the_rest(as_rows, covariance):
