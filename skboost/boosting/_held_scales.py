@@ -27,10 +27,9 @@ from skboost.approximation import (
 from skboost.boosting._combination import Combination
 from skboost.boosting._engine import Boosting
 from skboost.boosting._state import UNKNOWN, Awaited, Info, Move, State, recomputed
-from skboost.families import Component, FullGaussian
 from skboost.modes import Modes
-from skboost.proposals import DensityProposer, ScaleProposer
-from skboost.targets import ScaleNode, updated_target
+from skboost.proposals import DensityProposer, ScaleProposer, target_given
+from skboost.targets import ScaleNode
 
 # Share of what limits leave for the search of the first components.
 _SEARCH_SHARE = 0.6
@@ -52,14 +51,7 @@ class Block(NamedTuple):
 
     def target(self, target):
         """The log joint density at this scale."""
-        given = target.at_node(self.node)
-        if self.node.kind == 0:
-            return given
-        covariance = target.scale_prior.covariance_given(target.scale, self.node)
-        covariance = target.centring.covariances_back(covariance)
-        params = FullGaussian().from_moments(np.zeros(target.dim), covariance)
-        prior = Mixture.single(Component(FullGaussian(), params))
-        return updated_target(given, prior)
+        return target_given(target, self.node)
 
 
 @dataclass(frozen=True)
@@ -151,7 +143,7 @@ class HeldScales:
         complete, auto = "", self.settings.allowed_kl
         # Of scales for which limits left no time nothing is known.
         auto = auto and not target.ledger.budget.has_cut
-        if auto and self.proposer.seeks_gain:
+        if auto:
             complete = self.proposer.complete_with(target, nodes, mixture)
         # Whoever only predicts asks for no draws.
         images = auto and self.settings.max_order > 1

@@ -15,6 +15,7 @@ from skboost.proposals._greedy import (
 )
 from skboost.proposals._propagated import PropagatedProposer, left_out, propagates
 from skboost.proposals._scales import ScaleProposer
+from skboost.proposals._searched_scales import target_given
 from skboost.proposals._stochastic import (
     ElementwiseMixture,
     StochasticProposer,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import sparse
-from scipy.special import logsumexp
+from scipy.special import logsumexp, softmax
 
 from skboost.approximation import Mixture
 from skboost.expectation_propagation import (
@@ -227,9 +227,7 @@ def propagated_nodes(proposer, target, settings):
 
 def mixture_of(parts, target, family):
     """The components of `Nodes` of every kind of prior, weights, and `ScaleNode`s."""
-    share = np.array([part.log_evidence for part in parts])
-    share = np.exp(share - share.max())
-    share /= share.sum()
+    share = softmax([part.log_evidence for part in parts])
     nodes, components, weights = [], (), []
     for kind, part in enumerate(parts):
         values = zip(part.log_s, part.bounded, strict=True)

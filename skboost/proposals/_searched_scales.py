@@ -2,6 +2,7 @@
 
 Given the scale a regression is an ordinary one. Its best component is searched at nodes
 of ln s, each from its neighbour's, and the ELBO takes the place of the log evidence.
+Each kind of prior has nodes of its own, which begin with those of the kind before.
 Where the log joint is not concave there may be two components for one scale: where
 columns are many, coefficients explain the rows, or noise does.
 """
@@ -9,15 +10,17 @@ columns are many, coefficients explain the rows, or noise does.
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import softmax
 
 from skboost._math import log_sum_exp
 from skboost._random import BASE, generator
 from skboost.approximation import Mixture
 from skboost.expectation_propagation import scale_nodes
+from skboost.families import Component, FullGaussian
 from skboost.modes import climb_all
 from skboost.objectives import SingleELBO
 from skboost.proposals._first import enough_draws, first_component
-from skboost.targets import ScaleNode
+from skboost.targets import ScaleNode, updated_target
 
 # Two components that are nearer than this are the same, nats.
 _SAME = 0.5
@@ -26,20 +29,36 @@ _SAME = 0.5
 _DROP, _LIGHTEST = 7.0, 1e-3
 
 
+def target_given(target, node):
+    """The log joint density of a target at a `ScaleNode`."""
+    given = target.at_node(node)
+    if node.kind == 0:
+        return given
+    covariance = target.scale_prior.covariance_given(target.scale, node)
+    covariance = target.centring.covariances_back(covariance)
+    params = FullGaussian().from_moments(np.zeros(target.dim), covariance)
+    prior = Mixture.single(Component(FullGaussian(), params))
+    given = updated_target(given, prior)
+    given.centring = target.centring
+    return given
+
+
 def searched_nodes(proposer, target, settings):
     """The best components at every scale, weighted by their ELBO; see `Way`."""
-    factor = target.scale_prior.factor
-    found = scale_nodes(
-        _Searches(proposer, target, settings),
-        lambda log_s: log_s,
-        lambda log_s: factor.value_and_score(log_s)[0],
-        np.log(factor.scale),
-    )
+    parts = [None]
+    for kind in range(len(target.scale_prior.roots)):
+        if parts[1:] and target.ledger.budget.cuts():
+            break
+        searches = _Searches(proposer, target, settings, kind)
+        parts.append(searches.over_scales(parts[-1]))
     components, weights, nodes = [], [], []
-    for log_s, share, part in zip(*found[:3], strict=True):
-        components += part.components
-        weights += list(share * part.weights)
-        nodes += [ScaleNode(float(log_s), bounded=True)] * part.n_components
+    shares = softmax([part.log_evidence for part in parts[1:]])
+    for kind, found in enumerate(parts[1:]):
+        for log_s, weight, part in zip(*found[:3], strict=True):
+            components += part.components
+            weights += list(shares[kind] * weight * part.weights)
+            node = ScaleNode(float(log_s), kind, bounded=True)
+            nodes += [node] * part.n_components
     weights = np.array(weights)
     weights[weights < _LIGHTEST] = 0.0
     return components, weights, nodes
@@ -65,6 +84,19 @@ class _Searches:
     proposer: object
     target: object
     settings: object
+    # Of the prior; see `ScaleNode`.
+    kind: int = 0
+
+    def over_scales(self, near):
+        """`ScaleNodes` of one kind, from those of another, or None."""
+        factor = self.target.scale_prior.factor
+        return scale_nodes(
+            self,
+            lambda log_s: log_s,
+            lambda log_s: factor.value_and_score(log_s)[0],
+            np.log(factor.scale),
+            near,
+        )
 
     def initial(self, n):
         """Where nothing is known."""
@@ -105,7 +137,7 @@ class _Searches:
         return () if _distance(first, found) < _SAME else (found,)
 
     def _at(self, log_s):
-        return self.target.at_common_scale(np.exp(log_s))
+        return target_given(self.target, ScaleNode(log_s, self.kind))
 
     def _mixture(self, log_s, starts, tol):
         """The components that starts lead to, and the logarithm of their evidence."""

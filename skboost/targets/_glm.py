@@ -208,7 +208,7 @@ class GLMTarget(Target):
         if node.kind == 0:
             return self.at_common_scale(np.exp(node.log_s))
         view = copy(self)
-        view.prior = FlatPrior()
+        view.prior, view.scale = FlatPrior(), np.ones(self.dim)
         return view
 
     def finer(self):

@@ -35,6 +35,8 @@ _DIRECT = (
 # frequency beyond which nothing is left.
 _FOURIER = ((4.0, 11.0), (5.5, 9.2), (np.inf, 8.0))
 _FREQUENCY_CUT = 7.8
+# In place of a rule where the mean is beyond.
+_NOTHING = len(_DIRECT) + len(_FOURIER)
 
 
 def _direct_rule(n_nodes, step):
@@ -126,8 +128,7 @@ class _Waves:
 
     def __init__(self, mean, sd, half_width):
         self.half_width = half_width
-        self.mean = np.minimum(mean, half_width * sd)
-        self.sd = sd
+        self.mean, self.sd = mean, sd
         self.step = np.pi / half_width
         self.angle = self.step * self.mean / sd
 
@@ -191,8 +192,12 @@ def _by_rule(kind, rule, mean, sd):
 def _folded_expectations(kind, mean, sd):
     """Expectations at ``|mean|``, shape (n_outputs, n), for flat inputs."""
     bins = np.searchsorted(_RULE_EDGES, sd).astype(np.uint8)
-    counts = np.bincount(bins)
-    out = np.empty((kind.n_outputs, mean.size))
+    wide = np.flatnonzero(bins >= len(_DIRECT))
+    half_width = np.array([width for _, width in _FOURIER])[bins[wide] - len(_DIRECT)]
+    # The sums repeat beyond that, where next to nothing is left.
+    bins[wide[np.abs(mean[wide]) > half_width * sd[wide]]] = _NOTHING
+    counts = np.bincount(bins)[:_NOTHING]
+    out = np.zeros((kind.n_outputs, mean.size))
     for rule in np.flatnonzero(counts):
         # Temporaries of one block stay small.
         n_arrays = len(_DIRECT_RULES[rule][1]) if rule < len(_DIRECT_RULES) else 8

@@ -11,9 +11,13 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
 
+from skboost._row_blocks import Table
 from skboost.exceptions import OverdispersionWarning
 from skboost.families import DiagonalGaussian, FullGaussian
 from skboost.fitting import warn_unfinished, warn_where_called
+from skboost.targets import GLMTarget, Logistic
+
+from .conftest import Problem
 
 
 def fit(ended_by="max_iter", remaining=9.0, family=FullGaussian, n_iter=3, **more):
@@ -153,3 +157,16 @@ def test_a_cross_validation_warns_once(validated):
     # So does the next one; a fit outside of any warns every time.
     assert len(caught(lambda: validated(Worried(), *ROWS))) == 1
     assert len(caught(lambda: [Worried().fit(*ROWS) for _ in range(2)])) == 2
+
+
+def test_few_draws_with_images_say_what_orbits_leave_where_no_mode_can_hide():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20, 2))
+    table = Table(X, (X[:, 0] + rng.logistic(size=20) > 0.0) + 0.0)
+    target = GLMTarget(table, Logistic(), scale=np.full(3, 5.0))
+    fit = Problem(target, np.zeros((1, 3)), {}).boost(1, orbit="auto")
+    nats = 0.5 * fit.remaining_before_orbits
+    assert not fit.leaves_more_than(nats)
+    # No report was needed for that, and one agrees.
+    assert "report" not in vars(fit)
+    assert fit.report.remaining_kl < nats

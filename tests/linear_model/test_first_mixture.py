@@ -230,6 +230,32 @@ def test_all_kinds_of_prior_count_where_rows_are_many(monkeypatch, family):
     assert {block.node.kind for block in blocks} == {0, 1, 2}
 
 
+def test_kinds_of_prior_that_are_searched_have_the_shares_of_closed_forms(monkeypatch):
+    rng = np.random.default_rng(1)
+    # Columns of unlike spread, one of them far from zero.
+    rows = rng.standard_normal((60, 4)) @ rng.standard_normal((4, 4)) + [0, 0, 5, 0]
+    y = (rows[:, 0] - rows[:, 1] > rng.logistic(size=60)).astype(int)
+
+    def shares():
+        model = fitted(rows, y)
+        assert model.prior_ == "principal"
+        found = np.zeros(3)
+        for block in model._fit.run.state.iterate.blocks:
+            found[block.node.kind] += block.weight
+        return found
+
+    exact = shares()
+    monkeypatch.setattr("skboost.proposals._propagated._MOST_ENTRIES", 0)
+    assert shares() == pytest.approx(exact, abs=0.01)
+
+
+def test_a_run_by_default_ends_with_all_nodes_whatever_components_are_asked_for():
+    model = of_cancer(objective="relbo")
+    assert np.array_equal(model.coef_, of_cancer().coef_)
+    more = of_cancer(objective="relbo", tol=0.01, max_iter=model.n_iter_ + 1)
+    assert not np.array_equal(more.coef_, model.coef_)
+
+
 def test_the_automatic_scale_is_learned_where_that_is_cheap():
     assert hasattr(fitted(), "prior_scale_")
     three = np.arange(40) % 3

@@ -171,6 +171,10 @@ class TestLimits:
         assert model.n_iter_ == model.posterior_.n_components == 1
         mean = whole.posterior_.mixture.component_means()[heaviest]
         assert_allclose(model.posterior_.mean(), mean)
+        # It lacks all other nodes, beside what all of them leave.
+        one, all_nodes = (m.history_[-1]["remaining_kl"] for m in (model, whole))
+        lacking = -np.log(whole.posterior_.weights[heaviest])
+        assert_allclose(one - all_nodes, lacking, rtol=1e-3)
 
     def test_nodes_so_far_are_the_mixture(self, whole):
         strategy = "line-search", "fully-corrective"

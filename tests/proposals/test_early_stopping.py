@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from skboost import boost_posterior
 from skboost.approximation import Mixture, PooledDraws
 from skboost.boosting import Settings
-from skboost.families import Component, FullGaussian
+from skboost.families import Component, FullGaussian, LowRankGaussian
 from skboost.objectives import (
     FixedMixture,
     JointGain,
@@ -167,3 +167,11 @@ def test_the_start_that_leads_to_the_largest_gain_wins():
     proposer = DensityProposer(FAMILY, JointGain(), np.zeros((1, 1)))
     found = proposer.propose(target, context, Settings(n_restarts=12, seed=0))
     assert_allclose(found.location(), [-8.0], atol=0.5)
+
+
+def test_beside_full_components_those_of_open_rank_are_full(context):
+    starts = np.array([[8.0]])
+    proposer = DensityProposer(LowRankGaussian(), JointGain(), starts)
+    found = proposer.propose(context.target, context, Settings(n_draws=64))
+    assert type(found.family) is FullGaussian
+    assert found.location() == pytest.approx([-8.0], abs=0.5)
