@@ -81,8 +81,8 @@ class Blocks:
         counts = [block.mixture.n_components for block in self.blocks]
         owner = np.repeat(np.arange(len(counts)), counts)
         table, of_draw = fresh.mixture.log_components(fresh.theta), owner[fresh.source]
-        prior, scale = target.prior, target.scale
-        theta = target.centring.about(fresh.theta)
+        prior, scale, theta = target.prior, target.scale, fresh.theta
+        # Intercepts have one prior at all scales, which cancels wherever it is.
         likelihood = fresh.log_joint - prior.log_density(theta, scale)
         found = []
         for g, block in enumerate(self.blocks):
