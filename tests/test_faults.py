@@ -203,14 +203,14 @@ REGIONS = {
 def test_zero_density_beyond_a_border(name, settings):
     density, x0, truth = REGIONS[name]
     result = boost(density, len(x0), x0=x0, max_iter=6, **settings)
-    assert result.posterior.n_components > 1
     assert np.isfinite(result.posterior.mean()).all()
     assert (result.posterior.std() > 0).all()
     assert 0.0 < result.history[-1]["outside"] < 0.2
     assert "% of the posterior's draws lie where the density is zero" in result.message
     # The bound is one, and what is left of it is stated.
     assert result.elbo < truth + 4 * result.elbo_se
-    assert result.elbo > truth - 1.0
+    # Components or images of orbits follow the border: one Gaussian lacks .34 nats.
+    assert result.elbo > truth - 0.2
     found, error = log_evidence(result, density)
     assert found == pytest.approx(truth, abs=4 * error)
     assert error < 0.05

@@ -91,7 +91,8 @@ def must_end(history, limits, facts):
             f"Stopped at max_iter={limits.max_iter!r}; more iterations may gain more."
         )
         return End("max_iter", message + _of_nodes(info))
-    if not facts.spent or info.free:
+    # Nodes that are found come in whatever was spent, each of them once.
+    if not facts.spent or (info.free and len(history) < info.n_nodes):
         return None
     return facts.spent._replace(message=facts.spent.message + _of_nodes(info))
 

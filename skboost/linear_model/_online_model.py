@@ -89,9 +89,10 @@ class OnlineModel:
     widest_spread: float
     # Of a noise scale that is inferred.
     noise_prior: tuple = ()
-    # Where columns and responses have their zero within the streams.
+    # Where columns and responses have their zero within the streams. Codes of classes
+    # stay whole numbers.
     centring: Centre = Centre()
-    level: float = 0.0
+    level: float = 0
 
     # No rows of a stream have offsets; noise of numbers is normal.
     exposed = False

@@ -311,7 +311,10 @@ def _holds_far_off(target, quadratic, kinds, matched):
     prior = target.prior
     farthest, there = 0.0, None
     for kind, one in enumerate(kinds):
-        log_s = prior.log_s[_inside(one, prior, _LIKELY)][[0, -1]]
+        log_s = prior.log_s[_inside(one, prior, _LIKELY)]
+        if not len(log_s):
+            return False
+        log_s = log_s[[0, -1]]
         for s, mean, covariance in zip(log_s, *one.gaussians(log_s), strict=True):
             away = mean - quadratic.centre
             distance = away @ np.linalg.solve(covariance, away)
