@@ -77,7 +77,7 @@ ax.set(xlabel="eruption (minutes)", ylabel="waiting time (minutes)")
 Y = np.vstack([rng.normal(0.0, 1.0, (25, 2)), rng.normal(1.8, 1.0, (25, 2))])
 settings = {"n_components": 2, "n_draws": 512, "random_state": 0}
 settings["covariance_prior"] = None
-one = BoostedGaussianMixture(**settings, max_components=1).fit(Y)
+one = BoostedGaussianMixture(**settings, max_iter=1).fit(Y)
 more = BoostedGaussianMixture(**settings, max_iter=15, tol=0.01).fit(Y)
 for name, fit in (("one distribution", one), ("boosted", more)):
     print(
