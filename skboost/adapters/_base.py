@@ -142,10 +142,7 @@ class ExternalDensity:
 
 
 class Density:
-    """A log density whose value and gradient come from one call.
-
-    Subclasses have ``values(theta)``, (n, dim) -> (n,), and ``value_and_gradient``.
-    """
+    """A log density whose ``values`` and ``value_and_gradient`` take theta (n, dim)."""
 
     def __call__(self, theta):
         theta = np.asarray(theta, dtype=float)

@@ -152,10 +152,7 @@ def from_pymc(model):
 
 
 class _Compiled(Density):
-    """Functions of rows of raveled value variables; PyTensor can pickle them.
-
-    The model's graph is that of one point; ``vectorize_graph`` makes it one of rows.
-    """
+    """Functions of rows of raveled value variables; PyTensor can pickle them."""
 
     def __init__(self, model, point):
         from pymc.pytensorf import join_nonshared_inputs

@@ -38,9 +38,8 @@ class Cone(NamedTuple):
 
 
 def largest_step(start, end):
-    """How far each group may go from `start` to `end` inside the domain, as fractions
-    of the way (*group); inf where it never leaves.
-    """
+    """How far each group (*group) may go from `start` to `end` in the domain; inf
+    without end."""
     steps = [_to_zero(a, b) for a, b in zip(start.scalars, end.scalars, strict=True)]
     if start.matrices is not None:
         steps.append(_to_singular(start.matrices, end.matrices))
@@ -56,14 +55,12 @@ class NaturalStep(NamedTuple):
 
 
 def natural_step(factors, natural, statistics, rate, noise=None):
-    """Move every factor in turn towards the optimum that the statistics give.
+    """Move every factor in turn: ``lambda <- (1 - rate) lambda + rate (eta + statistics
+    + kappa noise)``.
 
-    ``lambda <- (1 - rate) lambda + rate (eta + statistics + kappa noise)`` (Paisley et
-    al., Algorithm 1), where kappa, at most 1, is the ``reach`` of the factor's
-    `Cone` times what leads to the boundary of the factor's domain, for each of its
-    groups. A rate of 1 with exact statistics is coordinate ascent. A factor has a
-    ``name``, ``target(natural, statistics)``, affine in the statistics, and
-    ``cone(own)``, affine too.
+    Paisley et al., Algorithm 1; kappa, at most 1, is the ``reach`` of the factor's
+    `Cone` times what leads to the boundary of its domain. A rate of 1 with exact
+    statistics is coordinate ascent.
     """
     natural, n_groups, n_shrunk = dict(natural), 0, 0
     noisy = None if noise is None else combine(1.0, statistics, 1.0, noise)
@@ -84,9 +81,8 @@ def prior_of(factor, natural):
 
 
 def inside(factor, start, end):
-    """The point nearest to `end`, on the line from `start`, that is well inside, and
-    how far each group went (*group).
-    """
+    """The point nearest to `end` on the way that is well inside, and the share
+    (*group) of it."""
     cone = factor.cone(start)
     kappa = np.minimum(cone.reach * largest_step(cone, factor.cone(end)), 1.0)
     return {key: _between(start[key], end[key], kappa) for key in start}, kappa

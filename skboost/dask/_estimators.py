@@ -21,9 +21,8 @@ from skboost.mixture import SVIGaussianMixture
 class WorkerTables(BlockTables):
     """Tables that stay where Dask has put them; only sums come back.
 
-    Sums are added in the order of the blocks, so that a fit depends, beyond rounding,
-    neither on how many workers there are nor on whether one died: the scheduler knows
-    how its blocks were made, and has them made again.
+    Sums are added in the order of the blocks, so that the number of workers and the
+    death of one matter by rounding alone.
     """
 
     def map(self, func):
@@ -151,10 +150,8 @@ def partial_fit(self, X, *args, **kwargs):
 
 
 def lazy(estimator, name, X, *arrays, part=None, **kwargs):
-    """A method of the estimator for rows in memory, lazy for a Dask array.
-
-    `arrays` go row by row, as X does; `part` is that of a tuple that it returns.
-    """
+    """A method that is lazy for a Dask array; `arrays` go row by row, `part` is that
+    of a tuple."""
     import dask
     import dask.array as da
 

@@ -254,10 +254,8 @@ class RatingRegressor(RegressorMixin, VersionedPickle, BaseEstimator):
 
 @dataclass(frozen=True)
 class _Ratings:
-    """New ratings as a `matrix`, and labels, positions and range of all so far.
-
-    The last row and the last column have no ratings, and so their prior.
-    """
+    """All ratings so far: `matrix`, whose last row and column have none, labels and
+    range."""
 
     users: np.ndarray
     items: np.ndarray

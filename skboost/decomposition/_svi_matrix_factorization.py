@@ -348,8 +348,7 @@ def _attributes(model, bias, natural):
 
 def grown(model, natural, shape):
     """Natural parameters with further rows and columns, which have the prior's
-    distribution.
-    """
+    distribution."""
     found = dict(natural)
     for name, side, n in zip(
         ("rows", "columns"), (model.rows, model.columns), shape, strict=True

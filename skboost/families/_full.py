@@ -17,8 +17,8 @@ _DIAGONAL_STEP = sqrt(0.5)
 
 @lru_cache(maxsize=32)
 def _packing(dim):
-    """Flat positions of the lower triangle, row by row, those of its diagonal, and how
-    far each parameter goes for a unit of `move`."""
+    """Flat positions of the lower triangle and of its diagonal, and what a unit of
+    `move` is."""
     rows, columns = np.tril_indices(dim)
     diagonal = np.flatnonzero(rows == columns)
     flat, steps = rows * dim + columns, np.ones(dim + rows.size)
@@ -71,11 +71,8 @@ class FullEvaluation(Evaluation):
 
 
 class _Pair:
-    """Pairs in the axes that make both covariances diagonal, 1 and ratio^2.
-
-    These are the singular vectors of L_a^-1 L_b. Determinants and distances are sums
-    over the axes, and one that both components share adds exactly nothing.
-    """
+    """Two components in the axes (singular vectors of L_a^-1 L_b) that make both
+    diagonal."""
 
     def __init__(self, mean_a, factor_a, mean_b, factor_b):
         self.whiten = np.linalg.inv(factor_a)

@@ -11,8 +11,8 @@ from skboost.families._moments import symmetric, whitened
 
 
 class GaussianFamily(VariationalFamily):
-    """Gaussians, whose `structure` gives the covariance as diag(variance) plus
-    factor factor^T: what follows from that."""
+    """Gaussians with a `structure` whose covariance is diag(variance) + factor
+    factor^T."""
 
     root_products = True
     tail_power = 2.0

@@ -39,11 +39,8 @@ class _Root:
 
 
 class _Average:
-    """The Gaussian of the average covariance, which every closed form asks.
-
-    Half the sum and half the difference are its factor: between components that are
-    nearly alike the second vanishes, and no determinant cancels another.
-    """
+    """The Gaussian of the average covariance, by half the sum and half the
+    difference."""
 
     def __init__(self, a, b):
         (mean_a, log_a, factor_a), (mean_b, log_b, factor_b) = a, b
@@ -87,9 +84,8 @@ class _Woodbury:
 def _rooted(whitened, *blocks):
     """Blocks of columns times (I + U U^T)^(1/2) = I + U K U^T, with K rank x rank.
 
-    Moving the mean by scale * root keeps its Fisher information at the identity
-    however large the factor is; moving the factor so lets a long axis stretch in
-    proportion to its length.
+    Moving the mean by scale * root keeps its Fisher information at the identity; moving
+    the factor so lets a long axis stretch in proportion to its length.
     """
     values, vectors = np.linalg.eigh(whitened.T @ whitened)
     # (sqrt(1 + s) - 1) / s without its cancellation at s = 0.
@@ -99,11 +95,8 @@ def _rooted(whitened, *blocks):
 
 
 class LowRankEvaluation(Evaluation):
-    """Gaussian with covariance S + B B^T at points.
-
-    The whitened residual d is split into U v, explained by the factor, and the
-    rest e: its squared length is then |e|^2 + |v|^2, free of cancellation.
-    """
+    """Gaussian with covariance S + B B^T; residuals split into U v and the rest e,
+    |e|^2 + |v|^2."""
 
     def __init__(self, mean, woodbury, theta):
         self._woodbury = woodbury
@@ -375,11 +368,8 @@ def rank_of(params, dim):
 
 
 def with_columns(mean, variance, factor, rank):
-    """Structure of a component whose factor has that many columns.
-
-    Columns that are lacking are zero; of too many the longest are kept, and the
-    variances of the others go to the diagonal.
-    """
+    """Structure of so many columns: lacking ones are zero, the shortest go to the
+    diagonal."""
     left, lengths, _ = np.linalg.svd(
         factor / np.sqrt(variance)[:, None], full_matrices=False
     )
@@ -391,12 +381,7 @@ def with_columns(mean, variance, factor, rank):
 
 
 def partly_whitened(eps, dim):
-    """Base draws that match every moment which costs no dim x dim matrix.
-
-    Factor variables are whitened, noise variables are standardised and uncorrelated
-    with them: what is left to chance is the correlation of pairs of noise variables,
-    which meets the precision's off-diagonal alone.
-    """
+    """Base draws with every moment but the correlations of pairs of noise variables."""
     latent = whitened(eps[:, dim:])
     noise = eps[:, :dim] - eps[:, :dim].mean(axis=0)
     noise -= latent @ (latent.T @ noise / len(eps))

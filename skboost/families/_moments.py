@@ -72,8 +72,8 @@ def whitened(eps):
 
 
 def symmetric(eps, variance):
-    """The first half of base draws and its mirror image, in pairs, each coordinate
-    scaled to the variance; a single draw has no mirror image, and stays as it is."""
+    """The first half of draws and its mirror image, scaled to the variance; one
+    stays as it is."""
     if len(eps) < 2:
         return eps
     half = eps[: len(eps) // 2]
@@ -84,8 +84,8 @@ def symmetric(eps, variance):
 
 
 def open_unit_cube(n, dim, rng):
-    """Scrambled Sobol' points (n, dim) in the open unit cube; pseudo-random ones in so
-    many dimensions that some hundred points are no more even by them."""
+    """Scrambled Sobol' points (n, dim) in the open cube; pseudo-random in many
+    dimensions."""
     # Sobol' points are multiples of 2**-30; half a cell keeps them off 0, where the
     # inverse distribution function is infinite.
     half_cell = 2.0**-31

@@ -18,11 +18,8 @@ AUTO_DF = (2.5, 4.0, 8.0, 30.0)
 
 
 class StudentTEvaluation(Evaluation):
-    """Student-t density at points, from the Gaussian of the same scale matrix.
-
-    Both depend on a point through its whitened length alone, so slopes are those of
-    the Gaussian times ``(df + dim) / (df + length^2)``.
-    """
+    """Student-t density: slopes are the Gaussian's times ``(df + dim) / (df +
+    length^2)``."""
 
     def __init__(self, gaussian, family, params):
         df, dim = family._nu, family.dim_of(params)
@@ -236,9 +233,8 @@ class StudentT(VariationalFamily):
     def _whitened(self, x):
         """The Gaussian's moves at unit Fisher information of this family.
 
-        All information is less by (df + dim) / (df + dim + 2), and that on the common
-        scale, which the random length blurs, by df / (df + dim) more. The map is
-        symmetric, and so its own transpose.
+        It is less by (df + dim) / (df + dim + 2), of the common scale by df / (df +
+        dim) more; the map is symmetric.
         """
         nu, dim = self._nu, self.dim_of(x)
         mask = self.scale_mask(dim)

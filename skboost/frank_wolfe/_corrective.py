@@ -9,18 +9,14 @@ from skboost.frank_wolfe._step_size import exact_step
 
 
 def minimise_on_simplex(objective, weights0, tol=1e-10, max_iter=100):
-    """Weights that minimise a convex function over the simplex, and their gap.
+    """Weights that minimise a convex function over the simplex, and their gap, a
+    certificate.
 
-    Newton's method with the constraints kept exactly: each step minimises the quadratic
-    model over the simplex by an active-set method, which puts components to exact
-    zeros. A few mirror-descent steps come first and find the order of magnitude of each
-    weight, where Newton's model of x ln x is poor. Where a Newton step does not halve
-    the gap, as when it emptied a component that is needed, it is mended by a mirror
-    step, or followed by an exact Frank-Wolfe line search toward the most promising
-    component.
-
-    The gap is a certificate: the objective is at most so many nats above its minimum,
-    and above `tol` only where rounding or `max_iter` Newton steps ended the search.
+    Newton's method by an active set, after a few mirror-descent steps, which find
+    orders of magnitude where Newton's model of x ln x is poor. A Newton step that does
+    not halve the gap is mended by a mirror step, or an exact Frank-Wolfe line search.
+    The gap is above `tol` only where rounding or `max_iter` Newton steps ended the
+    search.
     """
     weights = np.array(weights0, dtype=float)
     weights /= weights.sum()
@@ -65,9 +61,8 @@ class _Point:
 def _next_point(point):
     """A point with half the gap, else a lower value or gap; None if rounding ends it.
 
-    The gap is asked first because it still tells progress where the value cannot:
-    a weight of 1e-10 may be wrong by half and change the value by less than its
-    rounding, and the gap by 0.1.
+    The gap is asked first: a weight of 1e-10 may be wrong by half and change the value
+    by less than its rounding, and the gap by 0.1.
     """
     tried = []
     for candidate in _candidates(point):
@@ -101,10 +96,8 @@ def _candidates(point):
 
 
 def _mirror_step(point):
-    """Multiplicative step, exact for components that do not overlap.
-
-    A unit step cannot raise a Kullback-Leibler divergence.
-    """
+    """Multiplicative step, exact for components that do not overlap; it never raises
+    a KL."""
     least = point.slope[point.weights > 0].min()
     factors = np.exp(np.minimum(least - point.slope, 0.0))
     return point.at(point.weights * factors)
@@ -121,8 +114,8 @@ def _frank_wolfe_step(point):
 def _minimise_quadratic(hessian, slope, start):
     """Minimiser over the simplex of slope.(y - start) + (y - start)'H(y - start)/2.
 
-    A primal active-set method: every iterate is feasible and no worse than the one
-    before, so a search that is cut short still gives a direction of descent.
+    A primal active-set method: a search that is cut short still gives a descent
+    direction.
     """
     # The ridge follows the diagonal because components far away have entries of 1e20.
     diagonal = np.diag(hessian)
@@ -154,11 +147,8 @@ def _minimise_quadratic(hessian, slope, start):
 
 
 def _equality_step(hessian, gradient, free):
-    """Newton step of the free variables that keeps their sum, and its multiplier.
-
-    Solved with the constraint as one more row: eliminating it would subtract two
-    huge solutions where components coincide.
-    """
+    """Newton step of free variables that keeps their sum, by one more row, and its
+    multiplier."""
     index = np.flatnonzero(free)
     n = len(index)
     block = hessian[index[:, None], index]
@@ -195,10 +185,8 @@ def _drop_negligible(point, tol):
 def best_coefficients(gram, overlaps):
     """The non-negative unit combination of roots with the largest overlap.
 
-    Maximises ``x @ overlaps`` subject to ``x @ gram @ x = 1`` and ``x >= 0``: the
-    non-negative least squares problem ``|L^T x - L^-1 d|`` with ``gram = L L^T``. It
-    equals the paper's program in ``beta`` and needs no inverse. Overlaps may have any
-    common scale, and one at least is positive.
+    It maximises ``x @ overlaps`` where ``x @ gram @ x = 1`` as the non-negative least
+    squares problem ``|L^T x - L^-1 d|``, ``gram = L L^T``; some overlap is positive.
     """
     # Two nearly equal roots make the Gram matrix singular to rounding: a condition
     # number of 1e12 is where it stops.

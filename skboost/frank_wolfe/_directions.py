@@ -9,9 +9,8 @@ import numpy as np
 class Direction:
     """A move ``weights + gamma * d`` inside the simplex, 0 <= gamma <= gamma_max.
 
-    `d` sums to zero, and `gap` is the decrease per unit of gamma, ``-slope . d``, in
-    nats. `toward` and `away` are the components that gain and lose weight, None where
-    there is none; `new` is the one just appended, whatever the direction makes of it.
+    `gap` is ``-slope . d``, nats per unit of gamma; `toward` and `away` gain and lose
+    weight, or are None; `new` is the component just appended.
     """
 
     d: np.ndarray
@@ -24,10 +23,7 @@ class Direction:
 
 
 def frank_wolfe_direction(slope, weights, new):
-    """From the mixture to the new component (Locatello et al. 2018, Algorithm 1).
-
-    `slope` is the gradient at `weights`, where the new component has weight 0.
-    """
+    """From the mixture to the new component (Locatello et al. 2018, Algorithm 1)."""
     d = -np.asarray(weights, dtype=float)
     d[new] += 1.0
     return Direction(d, -float(slope @ d), 1.0, "frank-wolfe", new, None, new)
@@ -37,8 +33,7 @@ def away_direction(slope, weights, new):
     """Toward the new component or away from the worst one, whichever promises more.
 
     Dresdner et al. 2021, appendix A, with the sign of their equation 15 put right: the
-    worst component is the one with the largest slope. At the largest step it is
-    dropped.
+    worst component is the one with the largest slope, dropped at the largest step.
     """
     toward = frank_wolfe_direction(slope, weights, new)
     worst = _worst_component(slope, weights)
@@ -52,10 +47,7 @@ def away_direction(slope, weights, new):
 
 
 def pairwise_direction(slope, weights, new):
-    """From the worst component, dropped at the largest step, to the new one.
-
-    Dresdner et al. 2021, appendix A.
-    """
+    """From the worst component to the new one (Dresdner et al. 2021, appendix A)."""
     d = np.zeros(len(weights))
     d[new] = 1.0
     others = np.where(d > 0, 0.0, weights)

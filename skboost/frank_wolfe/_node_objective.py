@@ -14,17 +14,13 @@ _TINY, _LEAST = 1e-300, 1e-20
 
 @dataclass(frozen=True, eq=False)
 class NodeObjective:
-    """``sum_k a_k (ln a_k - ln Z_k)``, which is minus the ELBO, in nats.
+    """``sum_k a_k (ln a_k - ln Z_k)``, minus the ELBO in nats of components that do not
+    overlap.
 
-    Components that stand at different values of a discrete coordinate, such as nodes of
-    a scale, or around modes far apart, do not overlap. The divergence of their mixture
-    from the target is then known without draws: Z_k is the mass of the target that
-    component k stands for, `log_masses` (n_components,) their logarithms up to a common
-    constant. It is least, ``-ln sum_k Z_k``, at ``a_k = Z_k / sum Z``.
-
-    It answers what `WeightObjective` does. At weight zero the slope is minus infinity,
-    however little a component has: there it is the difference divided by a step of
-    `LEAST_STEP`, of which the part that depends on k is ``ln LEAST_STEP - ln Z_k``.
+    Z_k is the target's mass that component k stands for, `log_masses` (n_components,)
+    their logarithms; the least value is ``-ln sum_k Z_k``, at ``a_k = Z_k / sum Z``. It
+    answers what `WeightObjective` does. At weight zero the slope, minus infinity, is
+    the difference divided by a step of `LEAST_STEP`.
     """
 
     log_masses: np.ndarray
@@ -54,11 +50,7 @@ class NodeObjective:
         return lambda t: float(d @ self._log((1.0 - t) * weights + t * end)) + constant
 
     def best_step(self, weights, end):
-        """Where on the way to an `end` it is least; None where a search has to say.
-
-        Known toward one component that had no weight: there it is
-        ``(1 - t) (value + ln(1 - t)) + t (ln t - ln Z_k)``.
-        """
+        """Where on the way to an `end` it is least; None where a search has to say."""
         (place,) = np.nonzero(end)
         if len(place) > 1 or weights[place[0]] > 0.0:
             return None

@@ -24,20 +24,13 @@ _LEAST_DENSITY = 1e-20
 class WeightObjective:
     """Divergence of a mixture from its target as a function of the weights.
 
-    With pooled draws z_n from r, the mixture of all components in proportion to their
-    draws, and one log joint density l per draw, ``mean_n[(A alpha) ln(A alpha) - A
-    alpha + B alpha] + 1`` estimates KL(q_alpha || p) up to the target's log normaliser,
-    in nats. It is exactly convex in alpha, and its derivative is the estimate of the
-    inner product of a component with the gradient of the divergence, so that gap, worst
-    component, backtracking, line search and weights are all taken from one estimate.
-
-    `log_ratio` is ln A, log densities of the components over the pool's, ``ln s_i(z_n)
-    - ln r(z_n)``, and `offset` is ``B = A (ln r - l)``, row by row; both (n_draws,
-    n_components). Logarithms of the mixture are exact however little of the pool's
-    density it has at a draw. A constant near the ELBO is to be subtracted from l first:
-    the sample means of A are 1 only up to noise, which a large constant would multiply.
-    `log_pool` is ln r, for what is measured in densities themselves; without it r
-    counts as uniform.
+    With draws z_n from the pool r and their log joint l, ``mean_n[(A alpha) ln(A alpha)
+    - A alpha + B alpha] + 1`` estimates KL(q_alpha || p) up to the log normaliser,
+    nats. It is exactly convex, and gap, backtracking, line search and weights all come
+    from it. `log_ratio` is ln A, ``ln s_i(z_n) - ln r(z_n)``, `offset` is ``B = A (ln r
+    - l)``; both (n_draws, n_components). A constant near the ELBO is to be subtracted
+    from l first, since the noise of the means of A would multiply it. `log_pool` is ln
+    r; without it uniform.
     """
 
     log_ratio: np.ndarray
@@ -75,9 +68,8 @@ class WeightObjective:
     def value_and_slope(self, weights):
         """`value` and `slope` as `hessian` knows them, for the solver of all weights.
 
-        Below `_LEAST_DENSITY` x ln x is continued by its tangent: that moves the value
-        by so many nats at most, and a component whose best weight is below it, which
-        the solver drops, has no slope by which it would keep a certificate from others.
+        Below `_LEAST_DENSITY` x ln x is continued by its tangent, so that a component
+        whose best weight is below it has no slope that keeps a certificate from others.
         """
         q = self.ratio @ weights
         floored = np.maximum(q, _LEAST_DENSITY)
@@ -97,10 +89,8 @@ class WeightObjective:
         return hessian
 
     def along(self, weights, end):
-        """Derivative of D((1 - t) weights + t end) as a function of t alone.
-
-        As a mean of two densities it loses nothing to cancellation near t = 1.
-        """
+        """Derivative of D((1 - t) weights + t end) in t, without cancellation near t
+        = 1."""
         change = self.ratio @ (end - weights) / len(self.ratio)
         constant = self._mean_offset @ (end - weights)
 
@@ -111,11 +101,8 @@ class WeightObjective:
         return derivative
 
     def difference(self, weights, other):
-        """D(weights) - D(other) on the common draws, nats, and its standard error.
-
-        The error is that of plain sampling: stratified draws, as these are, only do
-        better.
-        """
+        """D(weights) - D(other) on the common draws, nats, and its error by plain
+        sampling."""
         (q, log_q), (p, log_p) = self._density(weights), self._density(other)
         terms = q * log_q - q - (p * log_p - p)
         return mean_and_se(terms + self.offset @ (weights - other))
@@ -126,11 +113,7 @@ class WeightObjective:
         return WeightObjective(self.log_ratio[draws], self.offset[draws], log_pool)
 
     def squared_distance(self, i, weights):
-        """Integral of ``(s_i - q)^2``, in units of the highest density of the pool.
-
-        Densities in many dimensions underflow; the unit changes a curvature that
-        multiplies the distance, and no step.
-        """
+        """Integral of ``(s_i - q)^2``, in units of the highest density of the pool."""
         difference = self.ratio[:, i] - self.ratio @ weights
         if self.log_pool is None:
             return float((difference**2).mean())
@@ -138,11 +121,7 @@ class WeightObjective:
         return float((difference**2 * density).mean())
 
     def divergence(self, i, weights):
-        """KL(s_i || q) in nats, never negative.
-
-        The known integrals of s_i and q, both 1, are subtracted draw by draw, which
-        makes every term non-negative.
-        """
+        """KL(s_i || q) in nats, never negative, as the integrals of both are known."""
         a, (q, log_q) = self.ratio[:, i], self._density(weights)
         terms = xlogy(a, a) - a * log_q - a + q
         return float(max(terms.mean(), 0.0))

@@ -18,10 +18,8 @@ BY_ROW = ("offset", "exposure", "trials")
 
 
 class Asked:
-    """A regression or classifier, or a pipeline that ends with one, and draws of its
-    posterior, the same for all rows that it is asked about: of the one that is
-    reported, or of the one that predicts new responses.
-    """
+    """A fitted model, or a pipeline that ends with one, and the same posterior draws
+    for all."""
 
     def __init__(self, model, n, random_state, keywords, reported=True):
         self.model = getattr(model, "best_estimator_", model)
@@ -92,11 +90,8 @@ class Asked:
         return None if tried else getattr(self.last, "classes_", None)
 
     def averages(self, X, shares):
-        """Expected responses given every draw, averaged over rows by `shares`.
-
-        Of (n_averages, n_rows) an array (n_averages, n_draws), with a last axis of
-        classes where there are more than two.
-        """
+        """Expected responses (n_averages, n_draws[, n_classes]), averaged over rows
+        by `shares`."""
         total = 0.0
         for rows, responses in self.responses(X):
             mean = responses.mean()

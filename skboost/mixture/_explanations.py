@@ -56,9 +56,8 @@ class Explanation(NamedTuple):
 
 @dataclass(frozen=True)
 class Explained:
-    """A target with its optima, `naturals` as wide as Louis' formula says, and the log
-    evidence of each, nats, all labellings included.
-    """
+    """A target with its optima, `naturals` widened by Louis' formula, and log
+    evidences, nats."""
 
     target: object
     modes: tuple
@@ -76,9 +75,8 @@ class Explained:
 
     @classmethod
     def of_fit(cls, target, fit):
-        """The components of a fit that ended with its explanations, with their weights,
-        or the optima that it began with, weighed anew.
-        """
+        """The components of a fit that ended with explanations, or the optima,
+        weighed anew."""
         if fit.run.has_begun_only:
             mixture = fit.mixture
             naturals = [target.family.natural(one.params) for one in mixture.components]
@@ -96,9 +94,8 @@ class Explained:
 
 
 def begun(estimator, n_components, X, weight):
-    """The target of rows, explanations of it that are known, and all as `Explained`,
-    where the number of clusters is searched.
-    """
+    """The target of rows, known explanations, and all of them as `Explained` where
+    searched."""
     if n_components != "auto":
         return target_of(estimator, n_components, X, weight), (), []
     explained = over_numbers(estimator, X, weight)
@@ -157,9 +154,7 @@ def explanation_attributes(explained):
 
 
 def gibbs_mixture(target, explained, seed):
-    """Equal shares of what parameters are given the rest of Gibbs chains, which begin
-    at explanations by their shares.
-    """
+    """Equal shares of the conditionals along Gibbs chains from explanations."""
     (own,) = [one for one in explained if one.target is target]
     (shares,) = shares_of([own])
     first = np.argsort(-shares, kind="stable")
@@ -189,9 +184,8 @@ def co_clustering(predictives, X, pairs):
 
 
 def _log_evidences(target, naturals, seed):
-    """Log evidence that every explanation has a share in, by importance sampling from
-    all of them, summed over labellings.
-    """
+    """Log evidence of every explanation by importance sampling, summed over
+    labellings."""
     model, family = target.model, target.family
     rng, n = generator(seed, REPORT, model.n_components), model.n_components
     draws = [

@@ -5,10 +5,8 @@ from time import perf_counter
 
 
 class ProgressLines:
-    """Lines of one run of a mixture, as of scikit-learn's; `index` tells runs apart.
-
-    There is one for every `interval` iterations.
-    """
+    """Lines of run `index` of a mixture, as of scikit-learn's, every `interval`
+    iterations."""
 
     def __init__(self, estimator, index=None, interval=10):
         self._level = int(estimator.verbose)

@@ -74,9 +74,8 @@ def _drawn_partitions(posterior, X, n_draws, seed):
 
 
 def _descended(labels, drawn):
-    """Labels after moves of single rows, and the expected variation of information from
-    the drawn partitions, nats times rows, up to what does not depend on the labels.
-    """
+    """Labels after moves of single rows, and their expected variation of
+    information."""
     labels, (n_rows, n_draws) = labels.copy(), drawn.shape
     every, n_drawn = np.arange(n_draws), drawn.max() + 1
     # Groups beyond those of the start are empty, for rows that leave theirs.

@@ -173,10 +173,8 @@ class ConjugateMixturePosterior(ModelPosterior):
         return {name: moments[name][1] for name in ("weights", "means")}
 
     def _moments(self):
-        """Means and variances by the names of draws; inf or NaN where there are none.
-
-        Of weights and means the second is a covariance, with twice the axes.
-        """
+        """Means and variances by the names of draws; inf or NaN where there are
+        none."""
         moments = [self.model.moments(natural) for natural in self.components]
         combined = {}
         for name in moments[0]:

@@ -13,10 +13,7 @@ from skboost.serving import MixtureClusters
 
 @dataclass(frozen=True)
 class ClusterPredictive:
-    """Rows under a mixture of conjugate distributions of the parameters.
-
-    A cluster's distribution is a Student-t, exact but for independent priors.
-    """
+    """Rows under a mixture of conjugate distributions; clusters are Student-t."""
 
     model: GaussianMixtureModel
     # Natural parameters of the distributions, and their log weights.

@@ -45,9 +45,8 @@ MIXTURE_CONSTRAINTS = {
 
 
 def mixture_settings(estimator, moments):
-    """Arguments of `GaussianMixtureModel` by an estimator's parameters, with moments of
-    the rows where priors are left open; of shared ones what is expected at first.
-    """
+    """Arguments of `GaussianMixtureModel`, with moments of the rows where priors are
+    open."""
     mean, covariance = moments
     if estimator.mean_prior is not None:
         mean = given(estimator, "mean_prior", mean.shape)
@@ -84,9 +83,7 @@ def shares(estimator):
 
 
 def check_same_settings(before, now):
-    """Refuse to go on from a fit of another model; priors that are left open come from
-    the data.
-    """
+    """Refuse to go on from a fit of another model."""
     # Parameters of the estimators behind the settings of a model.
     parameters = {
         "clusters": "mean_prior_type",
@@ -160,9 +157,7 @@ def moments(X, weight):
 
 
 class ColumnSums(NamedTuple):
-    """Sums, least and largest values of what is observed of the rows of positive
-    weight.
-    """
+    """Sums, least and largest values of what is observed in rows of positive weight."""
 
     total: float
     share: np.ndarray

@@ -69,11 +69,8 @@ def warn_of_first_rows(n_components, n_rows):
 
 
 def warned_of_far_rows(estimator, X):
-    """Whether most rows of a batch lie far outside every cluster so far, and said so.
-
-    Far is less dense, by ten nats, than any of a hundred
-    rows that the posterior itself would give.
-    """
+    """Whether most rows are less dense, by ten nats, than any of 100 draws, and said
+    so."""
     predictive = estimator._predictive
     some = X[np.linspace(0, len(X) - 1, min(len(X), 64)).astype(int)]
     drawn, _ = predictive.draw_rows(100, 0)

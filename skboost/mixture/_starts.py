@@ -8,9 +8,8 @@ from skboost.mixture._priors import check_definite, given
 
 
 def start_of(estimator, model, rows, weight, known, rng):
-    """Natural parameters that a run of `SVIGaussianMixture` begins with; known ones are
-    taken off their list.
-    """
+    """Natural parameters that a run of `SVIGaussianMixture` begins with, known ones
+    first."""
     if known:
         return known.pop()
     # In an order that does not depend on where the origin of the data is.

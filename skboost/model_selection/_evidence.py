@@ -269,10 +269,8 @@ def _bound(estimator, X, y=None, sample_weight=None):
 def _spread_of_largest(values):
     """Standard deviation of the largest of m draws with replacement from m values.
 
-    The bootstrap of a maximum in closed form: the i-th smallest is the largest draw
-    with probability (i/m)^m − ((i−1)/m)^m. Restarts end in a few optima, so their
-    distribution has atoms, which is what makes the bootstrap sound here: it is zero
-    where all agree, and large where only one of them got far. NaN for one value.
+    The bootstrap in closed form: the i-th smallest is the largest draw with probability
+    (i/m)^m − ((i−1)/m)^m. Restarts end in a few optima, and such atoms make it sound.
     """
     values = np.sort(values)
     m = len(values)

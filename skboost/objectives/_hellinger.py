@@ -27,15 +27,15 @@ _SMALLEST_SINE = 1e-8
 
 
 def defensive_draws(family, n, dim, rng):
-    """Base draws (n, base_dim) of a quadrature rule for ``<f, sqrt(s)>``, the second
-    half widened; `log_defensive_density` is the density of both."""
+    """Base draws of a rule for ``<f, sqrt(s)>``, half widened, of
+    `log_defensive_density`."""
     near = family.matched_draws(n - n // 2, dim, rng)
     return np.concatenate([near, _WIDER * family.matched_draws(n // 2, dim, rng)])
 
 
 def log_defensive_density(family, distance, dim):
-    """``ln r - peak``, r the density of `defensive_draws`, where ``peak - ln s`` is
-    `distance`, and its slope in that."""
+    """``ln r - peak`` of `defensive_draws` by `distance`, ``peak - ln s``, and its
+    slope."""
     faster = _WIDER**-family.tail_power
     near, far = -distance, -dim * np.log(_WIDER) - distance * faster
     total = np.logaddexp(near, far)
@@ -72,8 +72,8 @@ class RootControl:
 
 
 def root_overlap(component, eps, theta, residual, through):
-    """``<f - control, sqrt(s)>`` on `defensive_draws`, and its gradient in the
-    parameters of s, from ``f - control`` and its gradient at the draws `theta`."""
+    """``<f - control, sqrt(s)>`` on `defensive_draws`, and its gradient in s's
+    parameters."""
     dim = theta.shape[1]
     weight, evaluation, slope = defensive_weights(component, theta)
     mass = weight * residual
@@ -150,10 +150,9 @@ class RootGain(Objective):
 class ResidualRoot(OneComponent):
     """What UBVI's next root maximises, as a function of how its density moves.
 
-    ``(<f,h> - <f,g><g,h>) / sqrt(1 - <g,h>^2)`` with g the control, whose overlap
-    with f is one (Campbell and Li 2019, Algorithm 1, equation 3). Its square is what
-    the best combination of g and h gains in squared overlap: it is the joint problem
-    with the weight worked out.
+    ``(<f,h> - <f,g><g,h>) / sqrt(1 - <g,h>^2)``, g the control, whose overlap with f is
+    one (Campbell and Li 2019, Algorithm 1, equation 3): the gain in overlap of the best
+    weight.
     """
 
     def __init__(self, target, control, component, base_draws):
@@ -181,8 +180,8 @@ class ResidualRoot(OneComponent):
 
 
 def between_roots(params, roots):
-    """``<roots, sqrt(s)>`` (K,) for components `params` (K, n_params) of their family,
-    and the gradient (K, n_params) of each in its parameters."""
+    """``<roots, sqrt(s)>`` (K,) of components, and the gradient (K, n_params) of
+    each."""
     n, m = len(params), roots.n_components
     first, second = np.repeat(params, m, axis=0), np.tile(roots.params, (n, 1))
     log_affinity, slope, _ = roots.family.log_affinity(first, second)
@@ -205,8 +204,8 @@ def lower_confidence_sum(terms, dim):
 
 
 def defensive_weights(component, theta):
-    """Weights of `defensive_draws` of a component that integrate ``f sqrt(s)``, its
-    evaluation there, and the slope of `log_defensive_density`."""
+    """Weights that integrate ``f sqrt(s)``, the component's evaluation, and the
+    density's slope."""
     evaluation = component.at(theta)
     peak = component.log_peak()
     distance = peak - evaluation.log_density
@@ -217,9 +216,8 @@ def defensive_weights(component, theta):
 class JointRoots:
     """Overlap of a combination of roots, all of them moving: refinement.
 
-    ``ln <f, sum_k lambda_k h_k> - ln |sum_k lambda_k h_k|`` as a function of the
-    moves of all components and the logarithms of the lambda, which are positive where
-    the search starts. Base draws are `defensive_draws`.
+    ``ln <f, sum_k lambda_k h_k> - ln |sum_k lambda_k h_k|`` in the moves of components
+    and ln lambda, on `defensive_draws`.
     """
 
     def __init__(self, target, control, roots, base_draws):

@@ -57,13 +57,9 @@ class FixedMixture:
 class JointELBO:
     """ELBO of ``share_0 fixed + sum_k share_k s_k`` in (moves of s_k, logits).
 
-    Reparameterised base draws stay fixed, so the problem is deterministic and a
-    quasi-Newton solver and its stopping rule apply. The gradient is the exact one of
-    the fixed-draw value: through the draws and through ``ln m``. With `exact` the
-    target has ``E_s[log joint]`` in closed form; without `fixed` everything moves.
-
-    ``J(s, gamma)`` is the joint objective of the greedy step; compare Locatello et
-    al. 2018, equation 9, which leaves ``gamma`` out.
+    Base draws stay fixed, so a quasi-Newton solver applies, and the gradient is exact.
+    With `exact` the target has ``E_s[log joint]`` in closed form; without `fixed` all
+    moves. Locatello et al. 2018, equation 9, leave ``gamma`` out.
     """
 
     def __init__(self, target, components, base_draws, shares, fixed, exact):
@@ -270,11 +266,7 @@ def joint_gains(context, starts, base_draws, weights):
 
 
 class SingleELBO(OneComponent):
-    """ELBO of one component in all its parameters: ordinary variational inference.
-
-    ``E_s[log joint]`` is that of fixed draws, or, with `exact`, the target's in closed
-    form; the entropy is always in closed form.
-    """
+    """ELBO of one component in all its parameters: ordinary variational inference."""
 
     def __init__(self, target, component, base_draws, exact):
         super().__init__(target, component, base_draws)

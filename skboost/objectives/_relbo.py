@@ -23,8 +23,7 @@ class DegenerateComponentWarning(UserWarning):
 
 
 class ResidualELBO(SingleELBO):
-    """``E_s[log joint] + lam H(s) - E_s[ln q]`` as a function of how s moves, with q
-    the current mixture and lam the price of entropy."""
+    """``E_s[log joint] + lam H(s) - E_s[ln q]``, q the mixture, in the moves of s."""
 
     def __init__(self, target, mixture, component, base_draws, entropy_weight, exact):
         super().__init__(target, component, base_draws, exact)

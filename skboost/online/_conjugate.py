@@ -82,9 +82,8 @@ class ConjugateStream(FullStream):
         return np.sqrt(self.noise_variance * np.diag(self.covariance))
 
     def absorb(self, X, y, weight):
-        """The stream after one update for each row, and predictive location, scale and
-        degrees of freedom before it, (n, 3).
-        """
+        """The stream after all rows, and each one's predictive location, scale and
+        df before it."""
         if self.rule.forgetting < 1.0:
             return self._one_by_one(dense(X), y, weight)
         new, eta, spread = self._absorbed(dense(X), y, weight)

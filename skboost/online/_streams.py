@@ -17,9 +17,8 @@ from skboost.online._loops import HUGE, dense_loop, full_loop, sparse_loop
 
 @dataclass(frozen=True)
 class Rule:
-    """What every step of a stream is told; `forgetting` keeps that share of the
-    information before every update.
-    """
+    """What every step is told; before each, `forgetting` keeps that share of
+    information."""
 
     method: object
     loss: object
@@ -28,9 +27,8 @@ class Rule:
     forgetting: float = 1.0
 
     def schedule(self, done, n):
-        """Size and share of `n` steps after `done` steps, (n, 2), or a ValueError for a
-        rate that is not positive.
-        """
+        """Size and share of `n` steps after `done`, (n, 2); a ValueError for rates
+        below zero."""
         if isinstance(self.learning_rate, Real):
             rates = np.full(n, float(self.learning_rate))
         else:
@@ -60,9 +58,8 @@ class DivergedError(FloatingPointError, ValueError):
 
 
 def check_bounds(step, eta, failed, size):
-    """Raise a `DivergedError` if the loop stopped at a row; the step is the one of that
-    row.
-    """
+    """Raise a `DivergedError` with the step of the row where the loop stopped, if it
+    did."""
     if failed >= 0:
         raise DivergedError(
             f"The linear predictor was {eta[failed]:.3g} at step {step}, counted from "
@@ -218,9 +215,7 @@ class DiagonalStream(KnownNoise):
         return self.settled().total / max(self.clock[1], np.finfo(float).tiny)
 
     def absorb(self, X, y, weight):
-        """The stream after one update for each row, and every linear predictor before
-        its update.
-        """
+        """The stream after all rows, and every linear predictor before its update."""
         schedule = self.rule.schedule(self.n_steps, len(y))
         run = self._sparse if sparse.issparse(X) else self._dense
         eta = np.empty(len(y))

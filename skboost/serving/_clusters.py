@@ -17,9 +17,9 @@ from skboost.serving._plain import checked_rows
 class MixtureClusters:
     """Rows under a mixture of distributions of the parameters.
 
-    `parts` are `WeightedDensities` of a new row, one for each distribution, with log
-    weights `log_alpha`. `assigned` are those of the optimal q(z), None where clusters
-    are judged by `parts`. Rows may have `gaps`, NaN, or may not.
+    `parts` are `WeightedDensities`, one for each distribution, with log weights
+    `log_alpha`; `assigned` those of the optimal q(z), or None. With `gaps` rows may
+    have NaN.
     """
 
     n_features: int

@@ -19,10 +19,11 @@ from skboost.serving._plain import (
 
 @dataclass
 class GroupedFactor:
-    """A factor: sorted labels of its columns, codes of combinations that are groups,
-    positions of slopes among numeric columns, whether there is an intercept before
-    these, and draws of effects, (n_groups + 1, n_effects, n_draws), the last those of a
-    group that was never seen.
+    """A factor: labels of its columns, groups, positions of slopes, intercept or not,
+    effects.
+
+    Draws of effects are (n_groups + 1, n_effects, n_draws), the last of an unseen
+    group.
     """
 
     name: str
@@ -74,9 +75,8 @@ def positions(labels, values):
 class GroupedModel:
     """Rows in, linear predictors under every draw of the posterior out.
 
-    `numbers` is the step that makes numbers of the columns that say no groups, `coef`
-    is (n_draws, n_numbers [+ 1]), `noise` (n_draws,) the scale of the noise of numbers
-    or the dispersion of counts, or (n_draws, K - 2) gaps of ordered classes.
+    `numbers` is the step for other columns, `coef` (n_draws, n_numbers [+ 1]); `noise`
+    is the scale, or dispersion (n_draws,), or (n_draws, K - 2) gaps of ordered classes.
     """
 
     n_features: int
@@ -93,10 +93,8 @@ class GroupedModel:
         return numbers, codes, checked_offset(offset, len(numbers))
 
     def predictors(self, numbers, codes, offset=None):
-        """Blocks of rows with their linear predictors, (n, n_draws).
-
-        A factor whose codes are None has no part.
-        """
+        """Blocks of rows with their linear predictors, (n, n_draws); codes of None
+        have no part."""
         for rows in row_blocks(len(numbers), 4 * len(self.coef)):
             block = numbers[rows]
             eta = block @ self.coef[:, : block.shape[1]].T

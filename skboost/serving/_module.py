@@ -38,11 +38,8 @@ def {name}(X, *args, **kwargs):
 
 
 def write_module(path, model, estimator, before=None, names=None):
-    """Write a plain model, after the steps `Before` it if there are any, as Python.
-
-    `estimator` is the name of the class that was fitted, `names` those of the columns
-    of its rows, or of the steps' where there are any; None where they had none.
-    """
+    """Write a plain model of a class `estimator`, after steps `Before` it, as
+    Python."""
     known = ("predict", "predict_proba", "score_samples")
     functions = [name for name in known if hasattr(model, name)]
     listed = " and ".join(f"`{name}`" for name in functions)
@@ -110,9 +107,7 @@ def _array_literal(values):
 def standalone(names):
     """Source text that defines pairs of a module and a name without the package.
 
-    Definitions are followed from name to name and from file to file, and written down
-    before they are used. One file cannot hold two of the same name: a RuntimeError, and
-    a mistake in this package.
+    Definitions are followed from file to file; two of the same name are a RuntimeError.
     """
     imports, texts, homes, begun = set(), [], {}, set()
 

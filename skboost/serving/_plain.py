@@ -20,10 +20,8 @@ from skboost.targets import (
 
 
 def checked_rows(X, n_features, step=None, gaps=False):
-    """Rows that a user passes as finite numbers, by a step where there is one.
-
-    With `gaps` NaN is legal.
-    """
+    """Rows that a user passes as finite numbers, by a step if any; with `gaps` NaN
+    is legal."""
     X = np.asarray(X)
     if X.dtype.kind in "mM":
         raise ValueError("X must have numbers in all columns; got dates or durations.")
@@ -134,11 +132,8 @@ class DrawsPart:
 
 @dataclass
 class ContrastsPart:
-    """Contrasts of K classes' linear predictors under one Gaussian component.
-
-    `mean` is (dim, K - 1), `factor` None or (dim, (K - 1) * rank), `variances` None or
-    (dim, (K - 1)^2).
-    """
+    """Contrasts of K classes under one Gaussian: (dim, K - 1), roots and variances
+    or None."""
 
     mean: object
     factor: object = None
@@ -175,10 +170,7 @@ class Model:
         return checked_rows(X, self.n_features)
 
     def blocks(self, X, width):
-        """Blocks of rows, so that temporaries with `width` columns stay small.
-
-        Where there is an intercept, a column of ones is added, unless it is there.
-        """
+        """Blocks of rows with a column of ones for an intercept, unless it is there."""
         ones = self.fit_intercept and X.shape[1] == self.n_features
         for rows in row_blocks(X.shape[0], width + self.n_features):
             block = X[rows]
@@ -211,10 +203,8 @@ class Mixed:
 
 @dataclass
 class Classifier(Model):
-    """Models that give ``_all(X)``, the probabilities of all classes for some rows.
-
-    Probabilities that are reported are these to the power `sharpening`.
-    """
+    """Models that give ``_all(X)``, probabilities of all classes; `sharpening` is
+    their power."""
 
     classes: object
     sharpening: float = field(default=1.0, kw_only=True)
@@ -251,10 +241,7 @@ class BinaryClassifier(Mixed, Classifier):
     parts: tuple
 
     def with_offset(self):
-        """The same of rows whose last column is added to their linear predictors.
-
-        Ones of an intercept come before it, and `blocks` adds none.
-        """
+        """The same of rows whose last column is added to their linear predictors."""
         parts = tuple(part.with_offset() for part in self.parts)
         return replace(self, parts=parts)
 
@@ -368,11 +355,8 @@ def shares(positive):
 
 @dataclass
 class LinearRegressor(Mixed, Model):
-    """One response with noise.
-
-    The predictive variance is that of the linear predictor, times `spread_factor`,
-    and `noise_variance`.
-    """
+    """A response whose variance is the linear predictor's, spread, and
+    `noise_variance`."""
 
     weights: object
     parts: tuple
@@ -395,10 +379,9 @@ class LinearRegressor(Mixed, Model):
 class CountRegressor(Mixed, Model):
     """Counts with the logarithm as link.
 
-    `draws` (n_draws, dim) stand for the posterior where parts are not Gaussian. Where
-    counts vary more than Poisson counts, `dispersion` has its mean under every part (or
-    its value in every draw), and `tilts` (n_parts, dim) covariances of its logarithm
-    with the coefficients.
+    `draws` (n_draws, dim) stand for a posterior without Gaussian parts; `dispersion`
+    has a mean for each part or draw, `tilts` (n_parts, dim) its covariances with
+    coefficients.
     """
 
     weights: object
@@ -431,10 +414,8 @@ class CountRegressor(Mixed, Model):
         return mean, np.sqrt(variance)
 
     def gaussians(self, X, offset, width):
-        """Blocks of rows with the mixture of Gaussians that is each linear predictor.
-
-        Slices, rows, means and standard deviations (n, n_gaussians), and weights.
-        """
+        """Slices of rows, linear predictors' means and deviations (n, n_gaussians),
+        and weights."""
         weights = self.weights
         if self.draws is not None:
             width = 4 * len(self.draws)

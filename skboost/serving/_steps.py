@@ -133,11 +133,8 @@ class Imputed:
 
 @dataclass
 class Category:
-    """What stands for each label of a column: rows of `table`, written to `places`.
-
-    `missing` and `unknown` are the rows of NaN and of labels that were not seen; -1
-    where these are refused.
-    """
+    """Rows of `table` for each label, for NaN (`missing`) and for others
+    (`unknown`); -1 refuses."""
 
     labels: object
     table: object

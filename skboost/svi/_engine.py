@@ -91,12 +91,12 @@ def noise_of(effective_batch_size, n_done, rows, seed):
 
 @dataclass(frozen=True)
 class NaturalGradient:
-    """Stochastic variational inference with tuneable annealing.
+    """Stochastic variational inference with tuneable annealing (Paisley et al.,
+    Algorithm 1).
 
-    Paisley, Fazelnia, Barr: Stochastic Variational Inference with Tuneable Stochastic
-    Annealing, Algorithm 1. An epoch is as many steps as batches fit into the rows; each
-    draws its batch anew, without replacement. With all rows, a rate of 1 and no noise
-    a step is one round of coordinate ascent.
+    An epoch is as many steps as batches fit into the rows, each drawn without
+    replacement. With all rows, a rate of 1 and no noise a step is a round of coordinate
+    ascent.
     """
 
     model: object
@@ -142,11 +142,8 @@ class NaturalGradient:
         return self.whole and quiet and self.learning_rate.full
 
     def resumed(self, state):
-        """The state of a run that goes on, and whether its rows are these.
-
-        With all rows as the batch the bound says so. Of other rows nothing is kept but
-        the natural parameters.
-        """
+        """The state of a run that goes on, and whether its rows are these, by the
+        bound."""
         if not self.whole or state.elbo == -np.inf:
             return state, True
         again = self._looked_ahead(state)

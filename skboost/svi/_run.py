@@ -25,10 +25,8 @@ class SVILimits:
 
 
 def why_stop(history, limits, monotone, spent=None):
-    """The `End` of a run after its last epoch, or None; stochastic runs never converge.
-
-    `spent` is the end that a limit of time has set, if any.
-    """
+    """The `End` of a run, `spent` if a limit set it, or None; stochastic runs never
+    converge."""
     if not history:
         return None
     gain = history[-1].gain
@@ -73,11 +71,8 @@ class SVIRun:
 
 
 def run(engine, limits, previous=None, begin_epoch=None, clock=perf_counter):
-    """Epochs of an engine until a limit is reached, an `SVIRun`.
-
-    ``begin_epoch()`` is called before each, and returns a function that is called with
-    the run after it; True ends the run.
-    """
+    """Epochs until a limit is reached; ``begin_epoch()`` returns what is called
+    after each."""
     budget = Budget(limits.max_time, clock=clock, began=limits.began)
     done = SVIRun(engine.initial)
     if previous is not None:

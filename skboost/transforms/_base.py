@@ -6,8 +6,8 @@ import numpy as np
 class Transform:
     """One-to-one smooth map of z (n, k - n_dropped) to points theta (n, k) of a set.
 
-    `n_dropped` coordinates follow from the others: the Jacobian is that of the first
-    ``k - n_dropped``. `each` has the range of a single coordinate.
+    `n_dropped` coordinates follow from the others and have no part in the Jacobian;
+    `each` has the range of a coordinate.
     """
 
     elementwise = False
@@ -70,11 +70,8 @@ _NAMES = {
 
 
 class Elementwise(Transform):
-    """Increasing function of one real number, applied to every coordinate.
-
-    With a `period` it increases around a circle, from a cut back to it. Between its
-    `breakpoints`, ``forward`` is nearly a polynomial or an exponential.
-    """
+    """Increasing function of a real number, smooth between `breakpoints`; a `period`
+    is a circle."""
 
     elementwise = True
     low, high = -np.inf, np.inf

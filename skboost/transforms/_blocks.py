@@ -10,12 +10,10 @@ _LAST = 6.0
 
 
 class Simplex(Transform):
-    """Positive coordinates that add up to one, by stick breaking.
+    """Positive coordinates that add up to one, by stick breaking; z = 0 is the centre.
 
-    Of what the coordinates before it left, coordinate k takes the share
-    ``1 / (1 + exp(-y_k))`` with ``y_k = z_k - ln(K - k)``; the last takes the rest.
-    z = 0 is the centre. Densities are those of the first K - 1 coordinates (Stan
-    Reference Manual, "Unit simplex").
+    Of what is left coordinate k takes the share ``1 / (1 + exp(-y_k))``, ``y_k = z_k -
+    ln(K - k)`` (Stan Reference Manual, "Unit simplex").
     """
 
     name = "simplex"
@@ -74,10 +72,10 @@ class Simplex(Transform):
 
 
 class Ordered(Transform):
-    """Increasing coordinates: the first is real, then ``exp(z_k)`` is added each time.
+    """Increasing coordinates, each by ``exp(z_k)`` (Stan Reference Manual, "Ordered
+    vector").
 
-    Exact for abs(z) up to 700, constant beyond. Neighbours never tie (Stan Reference
-    Manual, "Ordered vector").
+    Exact for abs(z) up to 700, constant beyond. Neighbours never tie.
     """
 
     name = "ordered"
@@ -118,14 +116,11 @@ class Ordered(Transform):
 
 
 class Correlation(Transform):
-    """Correlations below the diagonal of a correlation matrix, row by row.
+    """Correlations ``R[np.tril_indices(K, -1)]``, row by row; z = 0 is the identity.
 
-    Coordinates are those of ``R[np.tril_indices(K, -1)]``. Of row i the hyperbolic
-    tangent of z is the partial correlation with column j given the columns before j, so
-    that ``R = L L'`` has rows of length one in L (Lewandowski, Kurowicka, Joe:
-    Generating random correlation matrices based on vines and extended onion method,
-    2009; Stan Reference Manual, "Correlation matrices"). z = 0 is the identity. Exact
-    for abs(z) up to 6, constant beyond.
+    tanh z in row i is the partial correlation with column j given those before, and ``R
+    = L L'`` (Lewandowski, Kurowicka, Joe 2009; Stan Reference Manual, "Correlation
+    matrices"). Exact for abs(z) up to 6, constant beyond.
     """
 
     name = "correlation"

@@ -111,10 +111,8 @@ class Constraints:
         return z
 
     def log_jacobian(self, z):
-        """Log determinant of the Jacobian at z, shape (n,), nats.
-
-        Of the last coordinate of a simplex there is none: it follows from the others.
-        """
+        """Log determinant of the Jacobian at z, shape (n,), nats, without last ones
+        of simplices."""
         return sum(p.transform.log_jacobian(z[:, p.free]) for p in self.parts)
 
     def log_jacobian_gradient(self, z):
@@ -125,34 +123,19 @@ class Constraints:
         return gradient
 
     def pull(self, z, gradient):
-        """Gradient in z of ``f(forward(z))``, shape (n, n_free).
-
-        Parameters
-        ----------
-        z : ndarray of shape (n, n_free)
-        gradient : ndarray of shape (n, dim)
-            Of f, at ``forward(z)``.
-        """
+        """Gradient in z of ``f(forward(z))``, (n, n_free), by that of f there, (n,
+        dim)."""
         pulled = np.empty(z.shape)
         for transform, columns, free in self.parts:
             pulled[:, free] = transform.pull(z[:, free], gradient[:, columns])
         return pulled
 
     def mapped(self, z):
-        """Points, log Jacobian and the way back of gradients.
+        """Points (n, dim), log Jacobian (n,) in nats and the way back of gradients,
+        from z.
 
-        Parameters
-        ----------
-        z : ndarray of shape (n, n_free)
-
-        Returns
-        -------
-        theta : ndarray of shape (n, dim)
-        log_jacobian : ndarray of shape (n,)
-            Nats.
-        pull : callable
-            From the gradient (n, dim) of a function f at theta to that of
-            ``f(forward(z)) + log_jacobian(z)``, of shape (n, n_free).
+        The last takes the gradient of f at theta to that of ``f(forward(z)) +
+        log_jacobian(z)``, (n, n_free).
         """
 
         def pull(gradient):

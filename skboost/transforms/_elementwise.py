@@ -61,9 +61,7 @@ class LowerBound(Elementwise):
 class Scale(Elementwise):
     """Positive numbers whose density may be finite at zero: ``size exp(z) Phi(z)``.
 
-    Far above `size` it is an exponential, as for numbers that are known up to a factor.
-    Below, a density that does not vanish at zero becomes one with the tail of a
-    Gaussian, where under an exponential it would have the long tail ``exp(z)``.
+    Below `size` a density that does not vanish at zero gets the tail of a Gaussian.
     """
 
     low = 0.0
@@ -219,11 +217,10 @@ class Periodic(Elementwise):
         return np.mod(theta - centre + half, self.period) - half
 
     def moments(self, theta, weights):
-        """Circular mean, in the interval, and circular standard deviation.
+        """Circular mean and standard deviation of weighted points, in units of theta.
 
-        Of points (n,) with weights that sum to one: the direction of the mean of
-        ``exp(i angle)`` and ``sqrt(-2 ln R)``, R its length (Mardia and Jupp 2000,
-        section 2.3), both in the units of theta.
+        By ``exp(i angle)`` and ``sqrt(-2 ln R)``, R its length (Mardia and Jupp 2000,
+        2.3).
         """
         unit = 2.0 * np.pi / self.period
         direction = np.angle(weights @ np.exp(1j * unit * (theta - self.low)))

@@ -94,10 +94,8 @@ def _checked_period(low, high, cut=None):
 
 
 def parse(constraints, dim, names=None):
-    """Transforms with their coordinates, every coordinate in exactly one.
-
-    Elementwise transforms come first, one for all coordinates that share it.
-    """
+    """Transforms with their coordinates; one elementwise transform for all that
+    share it."""
     elementwise, blocks = {}, []
     taken = np.zeros(dim, dtype=bool)
     for value, coordinates in _entries(constraints, dim, names):

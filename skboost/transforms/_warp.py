@@ -17,11 +17,10 @@ _MAX_STEPS, _CLOSE = 50, 4.0 * np.finfo(float).eps
 
 
 class Tails(NamedTuple):
-    """Values of ``T(z) = expm1(a u) / 2a - expm1(-b u) / 2b`` with ``u = asinh z``.
+    """``T(z) = expm1(a u) / 2a - expm1(-b u) / 2b``, ``u = asinh z``, a = b = 1 the
+    identity.
 
-    T grows like ``z^a`` to the right and like ``-|z|^b`` to the left, ``T(0) = 0``,
-    ``T'(0) = 1``, and a = b = 1 is the identity. Held beside T and ``ln T'`` are u, and
-    ``exp(a u)`` and ``exp(-b u)`` as `up` and `down`.
+    T grows like ``z^a`` to the right and ``-|z|^b`` to the left, and has slope 1 at 0.
     """
 
     value: np.ndarray
@@ -173,21 +172,8 @@ class Warp(Transform):
         return self._pulled(self._pieces(z), gradient, with_jacobian=0.0)
 
     def mapped(self, z):
-        """Images, log Jacobian and the way back of gradients, in one pass.
-
-        Parameters
-        ----------
-        z : ndarray of shape (n, dim)
-
-        Returns
-        -------
-        y : ndarray of shape (n, dim)
-        log_jacobian : ndarray of shape (n,)
-            Nats.
-        pull : callable
-            From the gradient of a function f at y to that of
-            ``f(forward(z)) + log_jacobian(z)``, both (n, dim).
-        """
+        """Images (n, dim), log Jacobian (n,) in nats and the way back of gradients,
+        in one pass."""
         pieces = self._pieces(z)
         y = self.shift + pieces.u @ self.matrix.T
         each = pieces.tails.log_slope + pieces.log_scale

@@ -67,17 +67,11 @@ def shaken_factors(target, natural, rng):
 def balanced(model, natural):
     """The same products of factors, at the scale and shear with the largest bound.
 
-    With ``U A`` and ``V A^-T`` in place of U and V the likelihood stays, and of the
-    bound only ``-(tr(L A' G A) + tr(M A^-1 H A^-T)) / 2 + (n - m) ln |det A|`` depends
-    on A, where G and H are the sums of second moments of n rows and m columns, and L
-    and M the diagonal matrices of prior precisions. At its maximum both sums are
-    diagonal: A takes G to the identity and H to a diagonal matrix, and then scales each
-    coordinate by the positive root of a quadratic equation.
-
-    References
-    ----------
-    Luttinen, Ilin: Transformations in Variational Bayesian Factor Analysis to Speed up
-    Learning, 2010, who search for A numerically.
+    With ``U A`` and ``V A^-T`` the bound changes by ``-(tr(L A' G A) + tr(M A^-1 H
+    A^-T)) / 2 + (n - m) ln |det A|``; G, H are sums of second moments, L, M diagonal
+    prior precisions. At its maximum both sums are diagonal, and each scale is the
+    positive root of a quadratic equation (Luttinen and Ilin 2010 search for A
+    numerically).
     """
     if model.biases:
         natural = _centred(model, natural)

@@ -15,9 +15,7 @@ from skboost.conjugate._natural import Cone
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Moments of a stack of Gaussians, with factors augmented: (u, b, 1) and (v, 1, c)
-    have u'v + b + c as their inner product.
-    """
+    """Moments of Gaussians, augmented: (u, b, 1)'(v, 1, c) = u'v + b + c."""
 
     mean: np.ndarray
     covariance: np.ndarray
@@ -64,9 +62,8 @@ def unpacked(packed, dim):
 
 
 class GaussianFactors:
-    """Independent Gaussians with full covariances for rows or columns: ``precision``
-    (n, p, p) and ``first`` (n, p), precision times mean.
-    """
+    """Independent Gaussians: ``precision`` (n, p, p), ``first`` (n, p), precision
+    times mean."""
 
     def __init__(self, name, free, constant, dtype, prior=None):
         self.name, self.free, self.constant = name, free, constant
@@ -102,9 +99,8 @@ class GaussianFactors:
         return augmented
 
     def regressed(self, sums, noise, shared, prior=None):
-        """The optimum of q, given sums over entries of the other side's second moments
-        (n, d, d) and of its means times values (n, d).
-        """
+        """The optimum of q by the other side's sums: second moments and means times
+        values."""
         second, first = sums
         if self.constant is not None:
             first = first - second[:, self.constant]
@@ -138,9 +134,7 @@ class GaussianFactors:
         return spread + np.square(q.mean, dtype=float).sum(axis=0)
 
     def kl(self, own, shared, log_shared):
-        """KL of all Gaussians from their priors, whose expected precisions and log
-        precisions are (p,); nats.
-        """
+        """KL from priors with expected precisions and log precisions (p,); nats."""
         q = self.moments(own)
         change = np.sum(q.log_det, dtype=float) - q.mean.size
         if self.prior is None:
@@ -171,9 +165,8 @@ class ObservedEntries:
         return ObservedEntries(self.entries[index])
 
     def noise(self, size, rng):
-        """Weights of entries, centred in every row and every column, of variance
-        n / size - 1 where one has n; None where none has more than `size`.
-        """
+        """Weights of entries, centred by row and column, of variance n / size - 1,
+        or None."""
         made = {}
         for name in ("rows", "columns"):
             index = getattr(self.entries, name)
@@ -253,9 +246,8 @@ class WeightedEntries:
         return self.scale * float(self.weight @ self.observed.squares)
 
     def sums(self, side, moments):
-        """Sums over the entries of each row or column, of the other side's second
-        moments (n, d, d) and means times values (n, d).
-        """
+        """Of each row or column, the other side's second moments and means times
+        values."""
         last = self._memory.get(side)
         if last is None or last[0] is not moments:
             pattern, values = self._sides[side]

@@ -56,15 +56,10 @@ class _Side(GaussianFactors):
 class MatrixFactorizationModel:
     """Normal factors, and normal noise on the observed entries.
 
-    ``R_ij ~ N(mu + b_i + c_j + u_i'v_j, 1 / tau)`` with normal ``u_i``, ``v_j``,
-    ``b_i`` and ``c_j`` (Paisley et al., section IV-A; Locatello et al., section 5.3;
-    without biases b, c and mu are zero), and q a product of a Gaussian for each row
-    and each column, and of Gamma distributions of the precisions that are not known.
-    The values of the entries are about mu already.
-
-    Natural parameters are a dict of "rows", "columns" and, where they are inferred,
-    "row_scales", "column_scales" and "noise". Nothing here has a state but the moments
-    of the last natural parameters of each side, which are remembered: each run should
+    ``R_ij ~ N(mu + b_i + c_j + u_i'v_j, 1 / tau)`` (Paisley et al., section IV-A;
+    Locatello et al., section 5.3), and q a product of a Gaussian for each row and
+    column and of Gammas of the precisions that are not known. Values are about mu
+    already. The moments of the last natural parameters are remembered: each run should
     have a model of its own.
     """
 
@@ -132,10 +127,8 @@ class MatrixFactorizationModel:
     # --- expectations over the entries
 
     def expect(self, natural, observed, *weightings):
-        """Entries with their weights, and the evidence of the first weighting.
-
-        A weighting by side ("rows", "columns") leaves out what both share.
-        """
+        """Entries with their weights, by side or for both, and the evidence of the
+        first weighting."""
         sides = any(isinstance(weight, dict) for weight in weightings)
         statistics = []
         for weight in weightings or (None,):

@@ -221,9 +221,8 @@ class FactorTarget(SharedWithWorkers, Target):
     # --- expectations
 
     def expected_log_density(self, mean, variance, factor=None):
-        """E[log joint] under a component, exactly, with gradients in mean and variance
-        for a diagonal Gaussian.
-        """
+        """E[log joint] under a component, with gradients in mean and variance of a
+        diagonal one."""
         self.ledger.spend()
         if isinstance(variance, dict):
             entropy = self.family.entropy(self.family.params(variance))
@@ -272,9 +271,8 @@ class FactorTarget(SharedWithWorkers, Target):
         return self._value(squares, precisions, logs), *slopes
 
     def _expected_errors(self, means, variances):
-        """Expected squared errors, minus half their slopes in the means, and their
-        slopes in the variances.
-        """
+        """Expected squared errors, minus half their slopes in means, and slopes in
+        variances."""
         rows, columns = self._augmented(means)
         row_var, column_var = self._augmented(variances, constant=0.0)
         pattern, _ = self.observed.sides["rows"]

@@ -15,9 +15,7 @@ _EPSILON = np.finfo(float).eps
 
 
 def coordinate_ascent(target, natural, max_iter, tol, budget=None, prior=None):
-    """Coordinate ascent in clusters and shared hyperparameters, until an iteration
-    gains less than `tol` nats.
-    """
+    """Coordinate ascent until an iteration gains less than `tol` nats."""
     prior, bound = target.prior if prior is None else prior, -np.inf
     for left in reversed(range(max_iter)):
         prior = prior.updated(natural)
@@ -33,9 +31,8 @@ def coordinate_ascent(target, natural, max_iter, tol, budget=None, prior=None):
 
 
 def sweeps(prior, naturals, rows, weight, n_sweeps, budget=None):
-    """Sweeps of coordinate ascent in all runs of a prior: a natural parameter for each
-    run, and the rows (n_runs,) that the last sweep moved between its clusters, at most.
-    """
+    """Sweeps in all runs of a prior: natural parameters, and how many rows (n_runs,)
+    moved last."""
     n_runs = len(naturals)
     if not prior.stacks and n_runs > 1:
         runs = [(prior.take([i]), [own]) for i, own in enumerate(naturals)]
@@ -203,9 +200,8 @@ def with_louis_widths(target, natural, power, prior=None, resp=None):
 
 
 def aligned(target, natural, reference):
-    """The same distribution with its clusters in the order of a reference, by the rows
-    that they share.
-    """
+    """The same distribution with clusters in the order of a reference, by the rows
+    they share."""
     both = [
         target.model.responsibilities(own, target.rows) for own in (reference, natural)
     ]

@@ -182,9 +182,8 @@ class Covariance:
     # --- densities of rows
 
     def gaussians(self, means, roots, log_det, spread):
-        """Gaussians for log densities of rows; `spread` is the expected squared error
-        of the means in units of the rows' noise.
-        """
+        """Gaussians for rows; `spread` is the means' expected squared error in units
+        of the noise."""
         constant = self.parts(LOG_2PI, means.shape[1])
         offset = (log_det - spread - constant) / 2.0
         return self._gaussians(means, roots, offset)

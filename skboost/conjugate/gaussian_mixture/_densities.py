@@ -79,9 +79,8 @@ class MatrixGaussians:
 
 
 def _conditional(precisions, seen):
-    """Of the missing part of a row given the observed: root of the marginal precision,
-    log volume, slope (n_seen, n_missing) and covariance; for all Gaussians at once.
-    """
+    """Of a row's missing part, for all Gaussians: root, log volume, slope and
+    covariance."""
     hidden, seen = np.flatnonzero(~seen), np.flatnonzero(seen)
     lower = np.linalg.cholesky(precisions[:, hidden[:, None], hidden])
     half = np.linalg.solve(lower, precisions[:, hidden[:, None], seen])

@@ -142,9 +142,8 @@ def _log_likelihood(target, theta):
 
 
 def log_parts(model, draws, rows):
-    """``ln pi_k + ln N(x_n | mu_k, P_k)``, shape (n_rows, n_draws, n_components), less
-    half of `reg_covar` times the trace of P_k.
-    """
+    """``ln pi_k + ln N(x_n | mu_k, P_k) - reg_covar tr(P_k) / 2``, (n_rows, n_draws,
+    K)."""
     means, precisions = draws["means"] - model.center, draws["precisions"]
     covariance = model.clusters.covariance
     logs = covariance.log_density_at(means, precisions, rows)

@@ -11,9 +11,8 @@ from skboost.conjugate.gaussian_mixture._weights import log_gammas
 def gibbs_sweep(target, draws, rng):
     """One sweep of chains: hyperparameters, assignments of rows, then clusters.
 
-    `draws` are weights, means and precisions with a leading axis of chains. Returns new
-    ones, the natural parameters that they are from, one for each chain, and how often
-    rows are in clusters, shape (n_rows, n_chains, n_components).
+    Gives new weights, means and precisions (n_chains, ...), the natural parameters that
+    they are from, and how often rows are in clusters (n_rows, n_chains, n_components).
     """
     model, rows = target.model, target.rows
     n_chains, n_components = draws["weights"].shape
@@ -41,10 +40,8 @@ def gibbs_sweep(target, draws, rng):
 
 
 def gibbs_naturals(target, starts, n_sweeps, n_burn_in, every, rng):
-    """Conditional distributions of the parameters, given the rest of chains that begin
-    at these natural parameters: those of every so many sweeps after the burn-in, with
-    labels aligned to the first start.
-    """
+    """Conditionals of the parameters along chains, every so many sweeps after the
+    burn-in."""
     model, found = target.model, []
     reference = model.responsibilities(starts[0], target.rows)
     reference = reference * target.weight[:, None]

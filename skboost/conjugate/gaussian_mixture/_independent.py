@@ -8,9 +8,8 @@ from skboost.conjugate.gaussian_mixture._wishart import Clusters, log_det
 
 
 class NormalMeans:
-    """Factor q(mu_k) = N(m_k, V_k) about the prior mean, with natural parameters
-    ``precision`` (inverse of V) and ``first`` (precision times m).
-    """
+    """q(mu_k) = N(m_k, V_k) about the prior mean, by ``precision`` and ``first``,
+    V^-1 m."""
 
     name = "means"
 
@@ -89,9 +88,8 @@ class NormalMeans:
 
 
 class WishartPrecisions:
-    """Factor q(P_k) = Wishart(dof, rate) for each cluster, or one for all; the prior's
-    rate is ``dof`` times a covariance.
-    """
+    """q(P_k) = Wishart(dof, rate), one each or one for all; the prior's rate is dof
+    times S."""
 
     name = "precisions"
 
@@ -196,9 +194,8 @@ class Independent(SeparateMeans):
         return self._precisions.wishart(natural["precisions"])
 
     def predictive(self, natural):
-        """Student-t distributions of a new row, given its cluster, with the mean, the
-        tails and where it exists the covariance of the exact ones.
-        """
+        """Student-t of a new row given its cluster, with the mean and covariance of
+        the exact one."""
         own = natural["precisions"]
         dof = own["dof"] - self.covariance.least_dof(self.shape[1])
         scale = self._for_each(self.covariance.divided(own["rate"], dof))

@@ -262,9 +262,8 @@ class GaussianMixtureModel:
         return WeightedDensities(self.clusters.predictive(natural), weights)
 
     def assignment(self, natural):
-        """The same whose `log_density` is `joint`: the logarithm of the optimal q(z_n),
-        but for a constant.
-        """
+        """The logarithm of the optimal q(z_n) by the `joint` log density, but for a
+        constant."""
         weights = self.weights.expected_log(natural["weights"])
         return WeightedDensities(self._gaussians(natural), weights)
 

@@ -31,10 +31,8 @@ _HOPELESS = 10.0
 
 
 def explanations(target, init, seed, n_starts, first=None, budget=None):
-    """Distinct optima, the best bound first, labels aligned to it: a list of `Optimum`.
-
-    The first start is made as `init` says, or is given; the others go through all ways.
-    """
+    """Distinct optima, the best bound first, with labels aligned to it: a list of
+    `Optimum`."""
     some = _sample(target, generator(seed, 0, SEARCH, 1))
     starts = [first] if first is not None else []
     n_starts = n_starts if target.model.n_components > 1 else 1
@@ -107,9 +105,8 @@ def _settled(target, prior, naturals, n_sweeps, budget):
 
 
 def _distinct(target, prior, ends, within, most=None):
-    """Optima by falling bound, so many at most, and not too far below the best; those
-    with nearly the same clusters once.
-    """
+    """Optima by falling bound, near the best; those with nearly the same clusters
+    once."""
     modes = [
         coordinate_ascent(target, end, 1, 0.0, prior=prior.take([run]))
         for run, end in enumerate(ends)

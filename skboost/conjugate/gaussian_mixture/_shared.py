@@ -63,11 +63,10 @@ USUAL = 1
 
 @dataclass(frozen=True)
 class SharedPrior:
-    """The prior of the clusters of one or several runs, with q(B) and q(tau) of each.
+    """The prior of clusters, with q(B) and q(tau) of each run, the leading axis.
 
-    Arrays have a leading axis of runs. `settings` are those of a model; `scale` is None
-    where its rate is fixed, and `tie` where its `mean_precision` is, or where means are
-    independent of precisions.
+    `scale` is None where the rate is fixed, `tie` where `mean_precision` is, or where
+    means are independent of precisions.
     """
 
     settings: dict
@@ -78,9 +77,8 @@ class SharedPrior:
 
     @classmethod
     def of(cls, settings, learn_tie, dof=None):
-        """Before the rows are seen: one run for each of the degrees of freedom that are
-        possible, or for the given one; the expected rate is that of the settings.
-        """
+        """Before rows are seen: one run for each of the degrees of freedom that are
+        possible."""
         clusters = GaussianMixtureModel(**settings).clusters
         covariance, (_, dim) = clusters.covariance, clusters.shape
         least = covariance.least_dof(dim)
@@ -195,9 +193,8 @@ class SharedPrior:
         return dof.reshape(-1, *(1,) * (self.scale_prior.dof.ndim - 1))
 
     def drawn(self, draws, rng):
-        """Hyperparameters of chains, given draws of their means, about the prior's, and
-        precisions: a run for each chain, at one of the degrees of freedom.
-        """
+        """Hyperparameters of chains, given draws of means, about the prior's, and
+        precisions."""
         means, precisions = draws["means"], draws["precisions"]
         n_chains, covariance = len(means), self._clusters.covariance
         if self.scale is None:
@@ -215,9 +212,8 @@ class SharedPrior:
     # --- B and tau integrated out
 
     def log_density(self, draws):
-        """Log prior density of draws of means, about the prior's, and precisions: that
-        of every run, averaged over the runs. B and tau are integrated out.
-        """
+        """Log prior density of means and precisions, averaged over runs; B and tau
+        integrated out."""
         precisions = draws["precisions"]
         logs = log_sum_exp(self._log_scales_of_runs(precisions).T)
         return logs - np.log(self.n_runs) + self._log_means(draws["means"], precisions)
@@ -272,9 +268,8 @@ class SharedPrior:
 
 
 class SharedMixtureModel(GaussianMixtureModel):
-    """A mixture in which q(B) and q(tau) are factors, ``scale`` and ``tie``, which move
-    by natural gradients as those of weights and clusters do.
-    """
+    """A mixture in which q(B), ``scale``, and q(tau), ``tie``, are factors as
+    clusters are."""
 
     def __init__(self, shared, reg_covar):
         super().__init__(**shared.model().settings)

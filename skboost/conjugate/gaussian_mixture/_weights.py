@@ -67,16 +67,12 @@ def log_gammas(shape, n, rng):
 class StickBreakingWeights:
     """Factor q(V) = prod_k Beta(a_k, b_k) of the sticks that make up the weights.
 
-    ``pi_k = V_k prod_{j<k} (1 - V_j)``, with ``V_k ~ Beta(1, alpha_k)`` a priori for
-    infinitely many k (Blei and Jordan 2006, section 3.2). Only the posterior is
-    truncated: no row belongs to a cluster beyond the last, whose stick is free as all
-    others are, and the clusters beyond keep their prior, which costs no nats. So the
-    bound is one on the evidence of the infinite mixture, and the weights leave a rest,
-    the leftover ``prod_k (1 - V_k)``.
-
-    Natural parameter: ``{"a": (n_components,), "b": (n_components,)}``; a row adds its
-    responsibilities to ``a``, and those of later clusters to ``b``. Densities are with
-    respect to the weights, which are free as long as they sum to less than one.
+    ``pi_k = V_k prod_{j<k} (1 - V_j)``, ``V_k ~ Beta(1, alpha_k)`` for infinitely many
+    k (Blei and Jordan 2006, section 3.2). Only the posterior is truncated: clusters
+    beyond the last have no rows and keep their prior, so the bound is one on the
+    evidence of the infinite mixture, and the weights leave a rest, ``prod_k (1 -
+    V_k)``. A row adds its responsibilities to ``a``, and those of later clusters to
+    ``b``.
     """
 
     name = "weights"
@@ -106,9 +102,8 @@ class StickBreakingWeights:
         return Cone((own["a"], own["b"]))
 
     def permuted(self, own, order):
-        """The factor that is optimal for the same counts of clusters in another order:
-        sticks are not exchangeable.
-        """
+        """The optimal factor for another order of clusters, since sticks are not
+        exchangeable."""
         count = own["a"] - self.prior["a"]
         return self.target(None, {"count": np.take(count, order)})
 

@@ -24,9 +24,8 @@ def log_det(matrices):
 
 @dataclass(frozen=True)
 class Wishart:
-    """Independent precision matrices with densities ``|P|^((dof - p - 1)/2)
-    exp(-tr(rate P)/2)`` over their normalisers, dof (*group).
-    """
+    """Precisions with densities in proportion to ``|P|^((dof - p - 1)/2)
+    exp(-tr(rate P)/2)``."""
 
     dof: np.ndarray
     rate: np.ndarray
@@ -181,13 +180,10 @@ class Clusters:
 class NormalWishart(Clusters):
     """One factor q(mu_k, P_k) for each cluster (Bishop 2006, section 10.2).
 
-    ``P ~ Wishart(dof, rate)`` and ``mu | P ~ N(m, (mean_precision P)^-1)``, in
-    scikit-learn's parametrisation of `BayesianGaussianMixture`. Where the precision
-    is diagonal or spherical the Wisharts are exact Gammas, one for each coordinate or
-    cluster; scikit-learn keeps the digamma terms of the matrix case there.
-
-    Natural parameter: ``dof``, ``mean_precision``, ``first`` (mean_precision times m)
-    and ``second`` (rate + mean_precision m m'); means are about the prior mean.
+    ``P ~ Wishart(dof, rate)``, ``mu | P ~ N(m, (mean_precision P)^-1)`` as in
+    scikit-learn, but exact Gammas where precisions are diagonal or spherical. Natural
+    parameters: ``dof``, ``mean_precision``, ``first`` (mean_precision m) and ``second``
+    (rate + mean_precision m m').
     """
 
     name = "clusters"

@@ -40,9 +40,7 @@ class LocalFactors(NamedTuple):
 
 
 class TopicModel:
-    """Latent Dirichlet allocation (Blei, Ng, Jordan 2003; Hoffman, Blei, Bach 2010),
-    whose rows are documents.
-    """
+    """Latent Dirichlet allocation (Blei, Ng, Jordan 2003; Hoffman, Blei, Bach 2010)."""
 
     def __init__(
         self, n_topics, n_words, alpha, eta, temperature=1.0, n_jobs=None, **local
@@ -81,9 +79,8 @@ class TopicModel:
         return np.concatenate([part.gamma for _, part in settled])
 
     def expect(self, natural, rows, *weightings, local=None):
-        """Expected statistics, linear in each weighting of the documents, and the
-        evidence of the first, not below that of `local`.
-        """
+        """Expected statistics of each weighting of documents, and the evidence of
+        the first."""
         table, weight = self._table(natural), weightings[0]
         settled = self._proportions(table, rows)
         evidence = _evidence(settled, weight)
@@ -111,9 +108,8 @@ class TopicModel:
         return [(rows[c], own) for c, own in zip(chunks, settled, strict=True)]
 
     def log_predictive(self, natural, gamma, rows):
-        """``ln sum_k E[theta_dk] E[beta_kw]`` of every entry of the counts, given other
-        words of their documents; nats.
-        """
+        """``ln sum_k E[theta_dk] E[beta_kw]`` of every entry, given its document's
+        other words; nats."""
         means = self.topics.mean(natural["topics"])
         shares = gamma / gamma.sum(axis=1, keepdims=True)
         documents = np.repeat(np.arange(len(rows)), rows.lengths)
