@@ -47,12 +47,12 @@ class ExternalDensity:
     _constrain: object = field(default=None, repr=False)
 
     def arguments(self, **settings):
-        """Keyword arguments of `boost_posterior`, as a dict.
+        """Keyword arguments of `boost_posterior`, a dict, with or in place of others.
 
         Parameters
         ----------
         **settings
-            Others to go with them, or in place of them, such as another `x0`.
+            Others to go with them, such as another `x0`.
         """
         own = {name: value for name, value in vars(self).items() if name[0] != "_"}
         return own | settings
@@ -70,11 +70,6 @@ class ExternalDensity:
         dict of str to ndarray of shape (n, ...)
             By the names of the model's variables, deterministic ones included; for a
             JAX function, which has no variables, the array of draws itself.
-
-        Raises
-        ------
-        ValueError
-            For draws of another shape.
         """
         draws = np.asarray(draws, dtype=float)
         if draws.ndim != 2 or draws.shape[1] != self.dim:

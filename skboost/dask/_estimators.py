@@ -252,20 +252,7 @@ class DaskBayesianLinearRegression(BoostedBayesianLinearRegression):
     partial_fit = partial_fit
 
     def predict(self, X, return_std=False, offset=None):
-        """Mean of the predictive distribution; lazy for a Dask array.
-
-        Parameters
-        ----------
-        X : dask.array.Array or array-like of shape (n_samples, n_features)
-        return_std : bool, default=False
-        offset : of the same kind, of shape (n_samples,), default=None
-
-        Returns
-        -------
-        mean : dask.array.Array or ndarray of shape (n_samples,)
-        std : of the same shape
-            Only where `return_std` is True.
-        """
+        """As of `BoostedBayesianLinearRegression`; lazy for a Dask array."""
         if not is_dask(X):
             return super().predict(X, return_std, offset)
         parts = [
@@ -302,18 +289,7 @@ class DaskBayesianPoissonRegression(BoostedBayesianPoissonRegression):
         return log if offset is None else offset + log
 
     def predict(self, X, offset=None, exposure=None):
-        """Mean count; lazy for a Dask array.
-
-        Parameters
-        ----------
-        X : dask.array.Array or array-like of shape (n_samples, n_features)
-        offset : of the same kind, of shape (n_samples,), default=None
-        exposure : of the same kind, of shape (n_samples,), default=None
-
-        Returns
-        -------
-        dask.array.Array or ndarray of shape (n_samples,)
-        """
+        """As of `BoostedBayesianPoissonRegression`; lazy for a Dask array."""
         if not is_dask(X):
             return super().predict(X, offset=offset, exposure=exposure)
         total = self._all_offsets(X, offset, exposure)

@@ -79,7 +79,7 @@ class BoostedMatrixFactorization(BayesianFactorization, BoostedEstimator):
         weights. With ``"predefined"`` and ``corrective="none"``, the rule of Locatello
         et al., steps do not maximise the ELBO, and the mixture of the last iteration
         is the result: an average over explanations, where the others keep the best.
-    corrective, random_state
+    corrective, max_time, warm_start, random_state, verbose
         As in `BoostedBayesianLogisticRegression`, with the same defaults.
     max_iter : int, default=5
         Boosting iterations in total, the first component included.
@@ -87,23 +87,14 @@ class BoostedMatrixFactorization(BayesianFactorization, BoostedEstimator):
         In nats. An explanation that is found once more, next to itself, gains up to
         ln 2 without any effect on predictions, so less than that is no news in large
         matrices; in small ones 0.01 is of use.
-    max_time : float, default=None
-        Seconds. They bind within an iteration: the one under way is given up. The first
-        one is cut short where it must be.
     n_draws : int, default=None
         Monte Carlo draws kept per component, for the overlap of components only: the
         expected log joint density is exact. None is 64 for small matrices, and fewer,
         at least 8, for large ones, whose components do not overlap.
     n_restarts : int, default=2
         Runs for each component, of which the best is taken.
-    warm_start : bool, default=False
-        Go on with the last run up to `max_iter` iterations in total, on the same
-        data; the result is that of one long run. A pickle can go on only where this
-        is True.
     n_jobs : int, default=None
         Threads over runs and over draws.
-    verbose : int, default=0
-        1 shows every iteration, 2 in detail, on the standard error.
 
     Attributes
     ----------
@@ -125,11 +116,9 @@ class BoostedMatrixFactorization(BayesianFactorization, BoostedEstimator):
         Evidence lower bound and its standard error, nats. The posterior has a copy of
         itself for every rotation of the factors (for every change of signs where
         prior scales are inferred), and this one describes a single one.
-    elbo_path_, gain_path_, duality_gap_path_ : ndarray of shape (`n_iter_`,)
-        Per iteration, from fresh draws, nats.
-    duality_gap_, duality_gap_se_ : float
-        Largest over the last proposed component and all that the mixture has, nats; no
-        bound.
+    elbo_path_, gain_path_, duality_gap_path_, duality_gap_, duality_gap_se_, \
+            n_iter_, converged_, message_, history_
+        As of `BoostedBayesianLogisticRegression`, in nats.
     remaining_kl_, remaining_kl_se_, pareto_k_ : float
         As of the other boosted estimators. In thousands of dimensions the weights of
         draws are too unequal for an estimate (`pareto_k_` above 0.7), and some KL
@@ -138,18 +127,8 @@ class BoostedMatrixFactorization(BayesianFactorization, BoostedEstimator):
         (lower, upper), nats: what remains at least, by the same estimate less two
         standard errors, and at most as far as short chains reach; `upper` is inf where
         nothing bounds it, as with coordinate ascent.
-    n_iter_ : int
-        Iterations done.
-    converged_ : bool
-        A stopping rule ended the run, and ten times what `tol` allows remains at most.
-    message_ : str
-        Why the run ended.
-    history_ : list of dict
-        One record per iteration.
-    n_features_in_ : int
-        Number of columns.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of columns, where `X` has them.
+    n_features_in_, feature_names_in_ : int, ndarray of shape (`n_features_in_`,)
+        As in scikit-learn.
 
     See Also
     --------
@@ -216,19 +195,14 @@ class BoostedMatrixFactorization(BayesianFactorization, BoostedEstimator):
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None):
-        """Fit the posterior.
+        """Fit the posterior. Returns self.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_rows, n_features)
             In an array NaN is missing. Of a sparse matrix the stored entries are
             observed, zeros among them, and those that are not stored are missing.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        self
+        y : Ignored
 
         Raises
         ------
@@ -288,13 +262,8 @@ class BoostedMatrixFactorization(BayesianFactorization, BoostedEstimator):
 
         Parameters
         ----------
-        rows, columns : array-like of int of shape (n,)
-            Positions, from 0.
-        return_std : bool, default=False
-
-        Yields
-        ------
-        ndarray of shape (n,), or a pair of them with `return_std`
+        rows, columns, return_std
+            As in `predict_entries`.
         """
         check_is_fitted(self)
         for mixture in self._fit.stages:

@@ -52,9 +52,7 @@ class BayesianFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_components) or \
-                (n_samples, n_components + 1)
-            As `transform` returns it.
+        X : array-like, as `transform` returns it
 
         Returns
         -------
@@ -127,8 +125,7 @@ class BayesianFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows of the fit or others; only the factors of the columns are used.
-        y : None
-            Ignored.
+        y : Ignored
 
         Returns
         -------
@@ -154,21 +151,14 @@ class BayesianFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 
         Parameters
         ----------
-        rows, columns : array-like of int of shape (n,)
-            Positions, from 0.
+        rows, columns, X
+            As in `predict_entries`, with the same errors.
         values : array-like of shape (n,)
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), default=None
-            As in `predict_entries`.
 
         Returns
         -------
         ndarray of shape (n,)
             Nats, of the distribution that `score` takes.
-
-        Raises
-        ------
-        ValueError
-            For positions outside of the matrix.
         """
         predictive, entries = self._asked(X)
         values = np.asarray(values, dtype=float)

@@ -46,13 +46,10 @@ class MatrixFactorizationPosterior(ModelPosterior):
 
     Examples
     --------
-    >>> import numpy as np
+    >>> from sklearn.datasets import load_iris
     >>> from skboost import BoostedMatrixFactorization
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(20, 2)) @ rng.normal(size=(2, 8))
-    >>> model = BoostedMatrixFactorization(2, max_iter=2, random_state=0).fit(X)
-    >>> posterior = model.posterior_
-    >>> sorted(posterior.sample(10, random_state=0))
+    >>> model = BoostedMatrixFactorization(2, max_iter=1, random_state=0)
+    >>> sorted(model.fit(load_iris().data).posterior_.sample(10, random_state=0))
     ['column_factors', 'column_scales', 'noise_scale', 'row_factors', 'row_scales']
     """
 
@@ -76,11 +73,8 @@ class MatrixFactorizationPosterior(ModelPosterior):
 
     @property
     def components(self):
-        """Natural parameters of the components, a list of dicts.
-
-        Those of diagonal Gaussians have diagonal precisions, and a Gamma distribution
-        with the moments of each inferred precision.
-        """
+        """Natural parameters of the components, a list of dicts; diagonal ones have
+        Gammas."""
         return [*map(self._natural, self._mixture.components)]
 
     def _natural(self, component):
@@ -129,12 +123,8 @@ class MatrixFactorizationPosterior(ModelPosterior):
     # --- disk
 
     def save(self, path):
-        """Write to exactly `path`: an npz archive without pickled objects.
-
-        Parameters
-        ----------
-        path : str or path-like
-        """
+        """Write to `path` (str or path-like): an npz archive without pickled
+        objects."""
         arrays = {"weights": self.weights}
         kinds = []
         for k, component in enumerate(self._mixture.components):
@@ -146,12 +136,7 @@ class MatrixFactorizationPosterior(ModelPosterior):
 
     @classmethod
     def load(cls, path):
-        """Posterior that `save` wrote; refuses other files with a ValueError.
-
-        Parameters
-        ----------
-        path : str or path-like
-        """
+        """Posterior that `save` wrote at `path`; a ValueError refuses other files."""
         writer = "MatrixFactorizationPosterior.save"
         archive = reading_archive(path, FORMAT, FORMAT_VERSION, writer)
         with archive as (header, arrays):

@@ -75,7 +75,7 @@ class RatingRegressor(RegressorMixin, VersionedPickle, BaseEstimator):
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X, y):
-        """Fit the factorisation of the ratings.
+        """Fit the factorisation of the ratings. Returns self.
 
         Parameters
         ----------
@@ -83,10 +83,6 @@ class RatingRegressor(RegressorMixin, VersionedPickle, BaseEstimator):
             Users and items, such as two columns of a DataFrame.
         y : array-like of shape (n_ratings,)
             Ratings.
-
-        Returns
-        -------
-        self
 
         Raises
         ------
@@ -118,10 +114,8 @@ class RatingRegressor(RegressorMixin, VersionedPickle, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_ratings, 2)
-            Users and items of the *new* ratings only.
-        y : array-like of shape (n_ratings,)
-            Ratings.
+        X, y
+            As in `fit`, of the *new* ratings only.
 
         Returns
         -------
@@ -132,7 +126,6 @@ class RatingRegressor(RegressorMixin, VersionedPickle, BaseEstimator):
         ValueError
             As `fit` does; for pairs that were rated before; for labels of another kind
             than those so far; and where `estimator` is no `SVIMatrixFactorization`.
-            What was fitted before stays usable.
         """
         if "estimator_" not in vars(self):
             return self.fit(X, y)

@@ -98,28 +98,13 @@ class SVILatentDirichletAllocation(TopicTransformer, SVIEstimator):
         of the counts, which no parameter has a part in. With batches it is estimated
         from 250 documents, drawn once by the seed, as if all tokens were like theirs;
         after `partial_fit` from the last batch. `score` evaluates all.
-    elbo_path_ : ndarray of shape (`n_iter_`,)
-        Of the kept run, after each epoch. This and the other attributes of a run
-        (``elbo_by_init_``, ``converged_``, ``message_``, ``history_``) are of `fit`;
-        `partial_fit` does not set them.
-    elbo_by_init_ : ndarray of shape (n_init,)
-        Final bounds of all runs. NaN for runs that an interruption left without an
-        epoch.
-    n_iter_ : int
-        Epochs of the kept run; after `partial_fit` all steps so far.
-    converged_ : bool
-        Whether the kept run ended by `tol`.
-    message_ : str
-        Why the kept run ended.
-    history_ : list of dict
-        One record per epoch of the kept run.
+    elbo_path_, elbo_by_init_, n_iter_, converged_, message_, history_
+        As of `SVIGaussianMixture`.
     noise_shrunk_ : float
         Share of the entries of `components_`, over all steps, whose noise had to be
         shrunk because it would have made them negative; 0 without noise.
-    n_features_in_ : int
-        Number of words.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of words, where `X` has them.
+    n_features_in_, feature_names_in_ : int, ndarray of shape (`n_features_in_`,)
+        As in scikit-learn.
 
     See Also
     --------
@@ -182,19 +167,14 @@ class SVILatentDirichletAllocation(TopicTransformer, SVIEstimator):
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None):
-        """Fit the posterior of the topics.
+        """Fit the posterior of the topics. Returns self.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Counts of words in documents, or other non-negative weights: a weight of
             one half is half a token. Documents without any words are legal.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        self
+        y : Ignored
 
         Raises
         ------
@@ -229,10 +209,8 @@ class SVILatentDirichletAllocation(TopicTransformer, SVIEstimator):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X, y
             As in `fit`.
-        y : None
-            Ignored.
 
         Returns
         -------

@@ -104,29 +104,13 @@ class SVIMatrixFactorization(BayesianFactorization, SVIEstimator):
     elbo_ : float
         Evidence lower bound on all observed entries, nats, every constant included.
         `partial_fit` adds the bound on what the new entries say given the others.
-    elbo_path_ : ndarray of shape (`n_iter_`,)
-        Of the kept run, after each epoch. This and the other attributes of a run
-        (``elbo_by_init_``, ``converged_``, ``message_``, ``history_``) are of `fit`;
-        a later `partial_fit` takes them away.
-    elbo_by_init_ : ndarray of shape (n_init,)
-        Final bounds of all runs. NaN for runs that an interruption left without an
-        epoch.
-    n_iter_ : int
-        Epochs of the kept run, those of `partial_fit` added.
-    converged_ : bool
-        Whether the kept run ended by `tol`.
-    message_ : str
-        Why the kept run ended.
-    history_ : list of dict
-        One record per epoch of the kept run: steps, bound, gain, rate, effective batch
-        size, groups with noise and with shrunk noise, seconds.
+    elbo_path_, elbo_by_init_, n_iter_, converged_, message_, history_
+        As of `SVIGaussianMixture`; `n_iter_` counts those of `partial_fit`, too.
     noise_shrunk_ : float
         Share of the factors, over all steps, whose noise had to be shrunk to stay in
         the parameter space; 0 without noise.
-    n_features_in_ : int
-        Number of columns.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of columns, where `X` has them.
+    n_features_in_, feature_names_in_ : int, ndarray of shape (`n_features_in_`,)
+        As in scikit-learn.
 
     See Also
     --------
@@ -182,7 +166,7 @@ class SVIMatrixFactorization(BayesianFactorization, SVIEstimator):
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None):
-        """Fit the posterior.
+        """Fit the posterior. Returns self.
 
         Parameters
         ----------
@@ -190,12 +174,7 @@ class SVIMatrixFactorization(BayesianFactorization, SVIEstimator):
             In an array NaN is missing. Of a sparse matrix the stored entries are
             observed, zeros among them, and those that are not stored are missing.
             Rows and columns without observed entries keep their prior.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        self
+        y : Ignored
 
         Raises
         ------
@@ -223,7 +202,7 @@ class SVIMatrixFactorization(BayesianFactorization, SVIEstimator):
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y=None):
-        """Take new entries in; those so far are not needed again.
+        """Take new entries in; those so far are not needed again. Returns self.
 
         The posterior so far is the prior of the new entries, which coordinate ascent
         goes over up to `max_iter` times: only the rows and columns that have new
@@ -235,12 +214,7 @@ class SVIMatrixFactorization(BayesianFactorization, SVIEstimator):
             The *new* entries only; an entry that was given before counts as one more
             observation of it. Row i of `X` is row i of the matrix: with more rows than
             there were, the further ones are new; fewer are the first of those known.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        self
+        y : Ignored
 
         Raises
         ------

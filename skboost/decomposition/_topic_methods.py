@@ -68,27 +68,14 @@ class TopicTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        float
+        y : Ignored
         """
         topics, rows = self._asked("score", X)
         return topics.bound(rows)
 
     def perplexity(self, X):
-        """``exp(-score(X) / n_tokens)``, as scikit-learn's.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        float
-        """
+        """``exp(-score(X) / n_tokens)``, a float, as scikit-learn's; `X` is as in
+        `score`."""
         topics, rows = self._asked("perplexity", X)
         return topics.perplexity(rows)
 
@@ -110,11 +97,6 @@ class TopicTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         float
             exp of the mean negative log probability of a token; lower is better. The
             only token of a document is predicted from the prior's proportions.
-
-        Raises
-        ------
-        ValueError
-            If no document has a token.
         """
         topics, rows = self._asked("document_completion_perplexity", X)
         chosen = self.random_state if random_state is None else random_state
@@ -137,11 +119,6 @@ class TopicTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             their occurrence in documents (Bouma 2009): 1 is always together, 0
             independent, -1 never. Pairs with a word that no document has are left out,
             and a topic without other pairs has NaN.
-
-        Raises
-        ------
-        ValueError
-            If `top_n` is no integer of at least 2.
         """
         topics, rows = self._asked("coherence", X)
         _check_number("top_n", top_n, 2)
@@ -161,11 +138,6 @@ class TopicTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         -------
         list of list
             One for each topic.
-
-        Raises
-        ------
-        ValueError
-            If `feature_names` has another length, or `n` is no positive integer.
         """
         check_is_fitted(self, "_topics")
         _check_number("n", n, 1)

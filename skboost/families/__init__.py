@@ -26,13 +26,8 @@ FAMILIES = {
 
 
 def as_family(family, dim=1):
-    """The family that a name or an object stands for; see `FAMILIES`.
-
-    Raises
-    ------
-    ValueError
-        If the name is unknown.
-    """
+    """The family that a name or an object stands for; a ValueError for unknown
+    names."""
     if not isinstance(family, VariationalFamily | Gaussian):
         if not isinstance(family, str) or family not in FAMILIES:
             raise ValueError(

@@ -56,24 +56,12 @@ class VariationalFamily(BaseEstimator):
     rank_is_open = False
 
     def variants(self):
-        """Concrete families among which the engine chooses one for each component.
-
-        Returns
-        -------
-        tuple of VariationalFamily
-            The family itself, unless a hyperparameter leaves a choice open. All have
-            the same layout of `params`.
-        """
+        """Families, a tuple, of which each component has one; all have the same
+        `params`."""
         return (self,)
 
     def with_rank(self, rank=None):
-        """The family with one rank for all components, where that is open.
-
-        Parameters
-        ----------
-        rank : int, default=None
-            None is the family's own default.
-        """
+        """The family with one rank (int; None its own default) for all components."""
         return self
 
     def convert(self, params, dim):
@@ -96,34 +84,17 @@ class VariationalFamily(BaseEstimator):
         return dim
 
     def scale_mask(self, dim):
-        """Which coordinates are log scales, in `params` as in those of `move`.
-
-        Returns
-        -------
-        ndarray of bool of shape (n_params,)
-        """
+        """Which of `params`, and of `move`, are log scales: bool (n_params,)."""
         raise self._lacks("scale_mask")
 
     def base_draws(self, n, dim, rng):
-        """Base draws: scrambled Sobol' points through the inverse cdf.
-
-        Parameters
-        ----------
-        n, dim : int
-            Number of draws and dimension of the parameter space.
-        rng : numpy.random.Generator
-
-        Returns
-        -------
-        ndarray of shape (n, base_dim)
-        """
+        """Base draws (n, base_dim): scrambled Sobol' points through the inverse cdf."""
         return self._quantile(open_unit_cube(n, self.base_dim(dim), rng))
 
     def matched_draws(self, n, dim, rng):
-        """Base draws whose first two moments are exact where the family can do that.
+        """Base draws whose first two moments are exact where that can be, for searches.
 
-        For searches: their noise then has no part in a mean or a covariance. Not for
-        estimates that are reported, whose draws are `base_draws`; arguments are theirs.
+        Not for estimates that are reported, whose draws are `base_draws`.
         """
         return self.base_draws(n, dim, rng)
 
@@ -137,47 +108,16 @@ class VariationalFamily(BaseEstimator):
         raise self._lacks("_quantile")
 
     def transport(self, params, eps):
-        """Draws from the component, as a smooth function of its parameters.
-
-        Parameters
-        ----------
-        params : ndarray of shape (n_params,)
-        eps : ndarray of shape (n, base_dim)
-
-        Returns
-        -------
-        ndarray of shape (n, dim)
-        """
+        """Draws (n, dim) by `params` (n_params,), smooth in these, from `eps` (n,
+        base_dim)."""
         raise self._lacks("transport")
 
     def pull_transport(self, params, eps, cotangent):
-        """Vector-Jacobian product of `transport` in the parameters.
-
-        Parameters
-        ----------
-        params : ndarray of shape (n_params,)
-        eps : ndarray of shape (n, base_dim)
-        cotangent : ndarray of shape (n, dim)
-
-        Returns
-        -------
-        ndarray of shape (n_params,)
-            ``sum_n cotangent_n . d theta_n / d params``.
-        """
+        """``sum_n cotangent_n . d theta_n / d params``, (n_params,), of `transport`."""
         raise self._lacks("pull_transport")
 
     def at(self, params, theta):
-        """Evaluate a component at points.
-
-        Parameters
-        ----------
-        params : ndarray of shape (n_params,)
-        theta : ndarray of shape (n, dim)
-
-        Returns
-        -------
-        Evaluation
-        """
+        """The `Evaluation` of the component `params` at points `theta` (n, dim)."""
         raise self._lacks("at")
 
     def log_density(self, theta, params):
@@ -193,36 +133,16 @@ class VariationalFamily(BaseEstimator):
         raise self._lacks("entropy_gradient")
 
     def log_peak(self, params):
-        """``ln s`` at the highest point of the density, in nats.
-
-        Where there is a `tail_power` p, ``log_peak - ln s`` has the mean dim / p, and
-        so the peak follows from the entropy.
-        """
+        """``ln s`` at the highest point, nats, from the entropy and the
+        `tail_power`."""
         return self.dim_of(params) / self.tail_power - self.entropy(params)
 
     def log_affinity(self, a, b):
         """Logarithm of ``integral sqrt(s_a s_b)``, pair by pair, with its gradients.
 
-        Parameters
-        ----------
-        a, b : ndarray of shape (n, n_params)
-            The pairs, row against row.
-
-        Returns
-        -------
-        value : ndarray of shape (n,)
-            Nats; never positive, 0 where the components are equal.
-        gradient_a, gradient_b : ndarray of shape (n, n_params)
-
-        Raises
-        ------
-        ValueError
-            If the family has no closed form (`root_products` is False).
-
-        References
-        ----------
-        Campbell and Li 2019, section 3: the inner products ``<g_i, g_j>`` of the
-        square roots of densities.
+        Of pairs `a`, `b` (n, n_params) the values (n,) in nats, never positive, and
+        both gradients: the ``<g_i, g_j>`` of Campbell and Li 2019, section 3. A
+        ValueError where there is no closed form (`root_products` is False).
         """
         if not self.root_products:
             raise ValueError(self._no_root_products())
@@ -234,23 +154,11 @@ class VariationalFamily(BaseEstimator):
         raise self._lacks("log_affinity")
 
     def root_product(self, a, b):
-        """The density proportional to ``sqrt(s_a s_b)``.
+        """The density in proportion to ``sqrt(s_a s_b)``, a `Component`, of `a`, `b`
+        (n_params,).
 
-        Parameters
-        ----------
-        a, b : ndarray of shape (n_params,)
-
-        Returns
-        -------
-        Component
-            Of the same family for diagonal and full Gaussians, of twice the rank (at
-            most dim) for a low-rank Gaussian. Its log density is
-            ``(ln s_a + ln s_b) / 2`` minus the value of `log_affinity`.
-
-        Raises
-        ------
-        ValueError
-            If the family has no closed form (`root_products` is False).
+        Of the same family, or of twice the rank; its log density is ``(ln s_a + ln s_b)
+        / 2`` minus `log_affinity`. A ValueError where there is no closed form.
         """
         raise ValueError(self._no_root_products())
 
@@ -274,11 +182,8 @@ class VariationalFamily(BaseEstimator):
         raise self._lacks("std")
 
     def scale(self, params):
-        """Marginal scales, shape (dim,): lengths that exist where `std` is infinite.
-
-        The standard deviations, and where one does not exist that of the normal
-        density of the same height at the centre.
-        """
+        """Marginal scales (dim,): `std`, or that of the normal density of equal
+        height."""
         scale = np.array(self.std(params))
         lacking = np.flatnonzero(~np.isfinite(scale))
         if lacking.size:
@@ -288,16 +193,11 @@ class VariationalFamily(BaseEstimator):
         return scale
 
     def spread(self, params):
-        """Location, and the matrix that whitens, as diag(variance) + factor factor^T.
+        """Location (dim,), and what whitens: variance (dim,) and factor (dim, rank), or
+        None.
 
-        The covariance, or where there is none the matrix that takes its place.
-
-        Returns
-        -------
-        location : ndarray of shape (dim,)
-        variance : ndarray of shape (dim,) or None
-            None where `factor` is a Cholesky factor.
-        factor : ndarray of shape (dim, rank) or None
+        Their covariance is diag(variance) + factor factor^T; variance is None where the
+        factor is a Cholesky factor.
         """
         return self.location(params), self.scale(params) ** 2, None
 
@@ -314,42 +214,25 @@ class VariationalFamily(BaseEstimator):
         raise self._lacks("moments")
 
     def from_moments(self, mean, covariance):
-        """Member of the family with given moments, as far as it can have them.
+        """`params` (n_params,) with given moments, as far as the family can have them.
 
         Parameters
         ----------
         mean : array-like of shape (dim,)
         covariance : array-like of shape (dim,) or (dim, dim)
-            Variances or the covariance matrix. What the family cannot represent
-            is dropped; marginal variances are always kept. A low-rank Gaussian
-            takes the leading eigen-directions of the correlation, and never a
-            factor of exactly zero, which no gradient could leave.
-
-        Returns
-        -------
-        ndarray of shape (n_params,)
+            Variances or the covariance matrix. What the family cannot represent is
+            dropped; marginal variances are always kept. A low-rank Gaussian takes the
+            leading eigen-directions of the correlation, never a factor of exactly zero.
 
         Raises
         ------
         ValueError
-            If a variance is not positive, or a full Gaussian is asked for and
-            `covariance` is not positive definite.
+            If a variance is not positive, or a full Gaussian's covariance not definite.
         """
         raise self._lacks("from_moments")
 
     def widen(self, params, width):
-        """The component stretched about its centre, coordinate by coordinate.
-
-        Parameters
-        ----------
-        params : ndarray of shape (n_params,)
-        width : float or ndarray of shape (dim,)
-            Factors of all scales, or of those of every coordinate.
-
-        Returns
-        -------
-        ndarray of shape (n_params,)
-        """
+        """The component stretched about its centre by `width`, a float or (dim,)."""
         raise self._lacks("widen")
 
     def recentre(self, params, mean):
@@ -357,37 +240,17 @@ class VariationalFamily(BaseEstimator):
         return np.concatenate([mean, params[self.dim_of(params) :]])
 
     def move(self, params, x):
-        """Chart around `params` whose Fisher information at 0 is about identity.
-
-        Parameters
-        ----------
-        params, x : ndarray of shape (n_params,)
-
-        Returns
-        -------
-        ndarray of shape (n_params,)
-            Parameters of the moved component; ``move(params, 0) = params``.
-        """
+        """Chart by `x` (n_params,) around `params` whose Fisher information at 0 is
+        about identity."""
         raise self._lacks("move")
 
     def pull_move(self, params, x, gradient):
-        """Gradient in `x` from the gradient in ``move(params, x)``.
-
-        Parameters
-        ----------
-        params, x, gradient : ndarray of shape (n_params,)
-
-        Returns
-        -------
-        ndarray of shape (n_params,)
-        """
+        """Gradient (n_params,) in `x` from the `gradient` in ``move(params, x)``."""
         raise self._lacks("pull_move")
 
     def mean_exponential(self, params, i, power):
-        """``E exp(power theta_i)`` for coordinate `i`, from fixed draws by default.
-
-        It is inf where the tails are too heavy.
-        """
+        """``E exp(power theta_i)``, from fixed draws by default; inf where tails are
+        too heavy."""
         base = self.base_draws(1024, self.dim_of(params), np.random.default_rng(0))
         return np.exp(power * self.transport(params, base)[:, i]).mean()
 

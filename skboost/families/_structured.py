@@ -47,15 +47,9 @@ class Gaussian(BaseEstimator):
 
     Examples
     --------
-    >>> import autograd.numpy as np
-    >>> from skboost import boost_posterior
+    >>> from skboost import BoostedBayesianPoissonRegression
     >>> from skboost.families import Gaussian
-    >>> def log_density(theta):
-    ...     return np.sum(2 * theta - np.exp(theta), axis=1)
-    >>> family = Gaussian(covariance="full")
-    >>> result = boost_posterior(log_density, 3, family=family, random_state=0)
-    >>> result.posterior.dim
-    3
+    >>> model = BoostedBayesianPoissonRegression(family=Gaussian("low_rank", rank=5))
     """
 
     def __init__(self, covariance="full", rank=None):

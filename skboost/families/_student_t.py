@@ -201,11 +201,8 @@ class StudentT(VariationalFamily):
         return sqrt(self._variance) * self.scale(params)
 
     def moments(self, params):
-        """Mean (dim,) and covariance matrix (dim, dim).
-
-        Where df <= 2 the variances are infinite and the covariances nan; where
-        df <= 1 so is the mean.
-        """
+        """Mean (dim,) and covariance (dim, dim), infinite or nan where df is too
+        small."""
         if self._nu > 2:
             mean, scale_matrix = self.gaussian.moments(params)
             return mean, self._variance * scale_matrix
@@ -214,10 +211,7 @@ class StudentT(VariationalFamily):
         return self.mean(params), covariance
 
     def from_moments(self, mean, covariance):
-        """Member with given moments; where df <= 2, with the scale matrix given.
-
-        See `VariationalFamily.from_moments`.
-        """
+        """As `VariationalFamily.from_moments`; where df <= 2 of the scale matrix."""
         shrunk = np.asarray(covariance, dtype=float)
         if self._nu > 2:
             shrunk = shrunk / self._variance

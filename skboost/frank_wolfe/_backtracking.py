@@ -108,16 +108,10 @@ class AdaptiveBacktracking(StepSize):
 
     Examples
     --------
-    >>> import autograd.numpy as np
-    >>> from skboost import boost_posterior
+    >>> from skboost import BoostedBayesianLogisticRegression
     >>> from skboost.strategies import AdaptiveBacktracking
-    >>> def log_density(theta):
-    ...     return np.sum(2 * theta - np.exp(theta), axis=1)
-    >>> result = boost_posterior(
-    ...     log_density, 2, step_size=AdaptiveBacktracking(), max_iter=3, tol=0.0
-    ... )
-    >>> result.posterior.dim
-    2
+    >>> rule = AdaptiveBacktracking(safeguard=False)
+    >>> model = BoostedBayesianLogisticRegression(step_size=rule, tol=0)
     """
 
     def __init__(

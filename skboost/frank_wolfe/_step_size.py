@@ -28,13 +28,6 @@ class Step:
         "predefined", "line-search", "constant", "adaptive", "fallback" or "zero".
     curvature : float or None
         Curvature whose step the adaptive rule took; None after a fallback.
-
-    Examples
-    --------
-    >>> from skboost.strategies import Step
-    >>> step = Step(gamma=0.5, direction=None, memory=None, branch="constant")
-    >>> step.gamma
-    0.5
     """
 
     gamma: float
@@ -136,16 +129,9 @@ class Predefined(StepSize):
 
     Examples
     --------
-    >>> import autograd.numpy as np
-    >>> from skboost import boost_posterior
+    >>> from skboost import BoostedBayesianLogisticRegression
     >>> from skboost.strategies import Predefined
-    >>> def log_density(theta):
-    ...     return np.sum(2 * theta - np.exp(theta), axis=1)
-    >>> result = boost_posterior(
-    ...     log_density, 2, step_size=Predefined(), max_iter=3, tol=0.0, random_state=0
-    ... )
-    >>> result.posterior.dim
-    2
+    >>> model = BoostedBayesianLogisticRegression(step_size=Predefined(), tol=0)
     """
 
     def choose(self, objective, weights, direction, memory=None, iteration=1):
@@ -168,16 +154,9 @@ class Constant(StepSize):
 
     Examples
     --------
-    >>> import autograd.numpy as np
-    >>> from skboost import boost_posterior
+    >>> from skboost import BoostedBayesianLogisticRegression
     >>> from skboost.strategies import Constant
-    >>> def log_density(theta):
-    ...     return np.sum(2 * theta - np.exp(theta), axis=1)
-    >>> result = boost_posterior(
-    ...     log_density, 2, step_size=Constant(0.3), max_iter=3, tol=0.0, random_state=0
-    ... )
-    >>> result.posterior.dim
-    2
+    >>> model = BoostedBayesianLogisticRegression(step_size=Constant(0.3), tol=0)
     """
 
     def __init__(self, value=0.1):
@@ -199,16 +178,9 @@ class LineSearch(StepSize):
 
     Examples
     --------
-    >>> import autograd.numpy as np
-    >>> from skboost import boost_posterior
+    >>> from skboost import BoostedBayesianLogisticRegression
     >>> from skboost.strategies import LineSearch
-    >>> def log_density(theta):
-    ...     return np.sum(2 * theta - np.exp(theta), axis=1)
-    >>> result = boost_posterior(
-    ...     log_density, 2, step_size=LineSearch(), max_iter=3, tol=0.0, random_state=0
-    ... )
-    >>> result.posterior.dim
-    2
+    >>> model = BoostedBayesianLogisticRegression(step_size=LineSearch())
     """
 
     monotone = True
@@ -259,16 +231,9 @@ class StochasticLineSearch(StepSize):
 
     Examples
     --------
-    >>> import autograd.numpy as np
-    >>> from skboost import boost_posterior
+    >>> from skboost import BoostedBayesianLogisticRegression
     >>> from skboost.strategies import StochasticLineSearch
-    >>> def log_density(theta):
-    ...     return np.sum(2 * theta - np.exp(theta), axis=1)
-    >>> result = boost_posterior(
-    ...     log_density, 2, step_size=StochasticLineSearch(), max_iter=3, tol=0.0
-    ... )
-    >>> result.posterior.dim
-    2
+    >>> model = BoostedBayesianLogisticRegression(step_size=StochasticLineSearch())
     """
 
     def __init__(self, n_steps=25, rate=0.1, n_draws=100, seed=0):

@@ -49,10 +49,8 @@ def sample_predictive(model, X, n=1000, *, random_state=None, **keywords):
 
     Raises
     ------
-    TypeError
-        Where `model` is of another kind.
-    ValueError
-        For keywords that the model does not have.
+    TypeError, ValueError
+        Where `model` is of another kind, and for keywords that it does not have.
 
     Notes
     -----
@@ -98,16 +96,14 @@ def quantile_residuals(model, X, y, *, n=1000, random_state=0, **keywords):
 
     Parameters
     ----------
-    model : estimator
-        Fitted.
-    X : {array-like, sparse matrix, DataFrame} of shape (n_samples, n_features)
+    model, X
+        As in `sample_predictive`.
     y : array-like of shape (n_samples,)
         Responses; with ``trials`` numbers of successes. Classes have the order of
         ``classes_``.
     n : int, default=1000
         Draws of the posterior.
     random_state : int, RandomState instance or None, default=0
-        Of the draws, and of the points within steps.
     **keywords
         As in `sample_predictive`.
 
@@ -117,15 +113,9 @@ def quantile_residuals(model, X, y, *, n=1000, random_state=0, **keywords):
         Standard deviations. Rows of the fit have pulled the model towards themselves:
         theirs vary a little less than one.
 
-    Raises
-    ------
-    TypeError, ValueError
-        As `sample_predictive`, and for responses that the model cannot have.
-
     References
     ----------
-    Dunn and Smyth: Randomized Quantile Residuals, Journal of Computational and
-    Graphical Statistics 5, 1996.
+    Dunn and Smyth, Journal of Computational and Graphical Statistics 5, 1996.
 
     Examples
     --------
@@ -203,11 +193,6 @@ def leave_one_out(model, X, y, *, n=4000, refit=True, random_state=0, **keywords
         Differences of `pointwise` between two models of the same rows compare them;
         the standard error of their sum is ``sqrt(n_samples)`` times their standard
         deviation.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `sample_predictive`, and for responses that the model cannot have.
 
     Warns
     -----
@@ -287,9 +272,8 @@ def to_arviz(model, X, y, n=1000, *, n_chains=4, random_state=None, **keywords):
 
     Parameters
     ----------
-    model : estimator
-        Fitted.
-    X : {array-like, sparse matrix, DataFrame} of shape (n_samples, n_features)
+    model, X
+        As in `sample_predictive`.
     y : array-like of shape (n_samples,)
         Responses of the rows.
     n : int, default=1000
@@ -306,13 +290,6 @@ def to_arviz(model, X, y, n=1000, *, n_chains=4, random_state=None, **keywords):
         By the version of ArviZ. Its groups are ``posterior``, ``posterior_predictive``
         and ``log_likelihood`` (nats) of the same draws, and ``observed_data``; the last
         three have a variable ``y``, of classes their positions in ``classes_``.
-
-    Raises
-    ------
-    ImportError
-        If ArviZ is not installed.
-    TypeError, ValueError
-        As `sample_predictive`, and for responses that the model cannot have.
 
     Examples
     --------

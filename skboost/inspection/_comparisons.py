@@ -77,10 +77,9 @@ def compare(
 
     Raises
     ------
-    TypeError
-        Where `model` is of another kind.
-    ValueError
-        For columns that X does not have, and for labels that its column does not hold.
+    TypeError, ValueError
+        As `sample_predictive`, and for columns that X does not have, and for labels
+        that its column does not hold.
 
     References
     ----------
@@ -90,16 +89,13 @@ def compare(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from skboost import BoostedBayesianLogisticRegression
+    >>> from sklearn.datasets import load_diabetes
+    >>> from skboost import BoostedBayesianLinearRegression
     >>> from skboost.inspection import compare
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.column_stack([rng.integers(0, 2, 200), rng.normal(size=200)])
-    >>> y = rng.random(200) < 1 / (1 + np.exp(-X[:, 0] - X[:, 1]))
-    >>> model = BoostedBayesianLogisticRegression(random_state=0).fit(X, y)
-    >>> table = compare(model, X, {0: [0, 1], 1: "slope"})
-    >>> table["contrast"].tolist()
-    ['1 vs 0', 'slope']
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> model = BoostedBayesianLinearRegression(random_state=0).fit(X, y)
+    >>> compare(model, X, {"bp": [0.0, 0.1], "bmi": "slope"})["contrast"].tolist()
+    ['0.1 vs 0.0', 'slope']
     """
     tail = 0.5 * (1.0 - check_level(level))
     checked = [
@@ -278,10 +274,8 @@ def rank(
 
     Raises
     ------
-    TypeError
-        Where `model` is of another kind.
-    ValueError
-        For factors, columns and classes that there are not.
+    TypeError, ValueError
+        As `sample_predictive`, and for factors, columns and classes that there are not.
 
     References
     ----------

@@ -61,12 +61,8 @@ class ConvergenceDisplay:
 
     Attributes
     ----------
-    figure_ : matplotlib Figure
-    ax_ : matplotlib Axes or ndarray of Axes
+    figure_, ax_ : matplotlib Figure, matplotlib Axes or ndarray of Axes
 
-    See Also
-    --------
-    PosteriorDisplay : The posterior itself.
 
     Examples
     --------
@@ -76,7 +72,6 @@ class ConvergenceDisplay:
     >>> X, y = load_iris(return_X_y=True)
     >>> model = BoostedBayesianLogisticRegression(max_iter=2).fit(X[50:], y[50:])
     >>> display = ConvergenceDisplay.from_estimator(model)
-    >>> display.figure_.savefig("convergence.png")  # doctest: +SKIP
     """
 
     def __init__(self, history, *, tol=None, stopping="gain", judged=()):
@@ -94,15 +89,7 @@ class ConvergenceDisplay:
 
     @classmethod
     def from_estimator(cls, estimator, *, ax=None):
-        """Display of a fitted estimator with ``history_``; parameters as in `plot`.
-
-        Raises
-        ------
-        NotFittedError
-            If the estimator is not fitted.
-        TypeError
-            If it is none, or has no ``history_``.
-        """
+        """Display of a fitted estimator with ``history_``; parameters as in `plot`."""
         instead = "Use from_result for a BoostingResult."
         history = shown(estimator, "history_", instead)
         # Not every estimator has both.
@@ -121,19 +108,8 @@ class ConvergenceDisplay:
         tol : float or "auto", default=None
             Tolerance of the run, in nats; a result does not record it. None draws no
             line.
-        stopping : {"gain", "gap"}, default="gain"
-            As in the class.
-        ax : Axes or array-like of Axes, default=None
-            As in `plot`.
-
-        Returns
-        -------
-        ConvergenceDisplay
-
-        Raises
-        ------
-        TypeError
-            If `result` is something else.
+        stopping, ax
+            As in the class, and in `plot`.
         """
         instead = "Use from_estimator for a fitted estimator."
         history = shown(result, "history", instead, "from_result")
@@ -154,10 +130,6 @@ class ConvergenceDisplay:
             One for each of ELBO, gain (or gap) and remaining KL that was recorded.
             None makes a figure; a single Axes gets the ELBO only, or what was judged of
             a single iteration.
-
-        Returns
-        -------
-        ConvergenceDisplay
         """
         if len(self.history) == 1 and self.judged and (ax is None or np.size(ax) == 1):
             return self._plot_alone(ax)

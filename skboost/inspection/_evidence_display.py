@@ -25,8 +25,7 @@ class EvidenceDisplay:
 
     Attributes
     ----------
-    figure_ : matplotlib Figure
-    ax_ : matplotlib Axes
+    figure_, ax_ : matplotlib Figure, matplotlib Axes
 
     See Also
     --------
@@ -62,34 +61,14 @@ class EvidenceDisplay:
             As for the class.
         ax : matplotlib Axes, default=None
             None makes a figure.
-
-        Returns
-        -------
-        EvidenceDisplay
-
-        Raises
-        ------
-        NotFittedError
-            If the search is not fitted.
-        ValueError
-            If `param` is needed, or is not a parameter of the grid.
         """
         check_is_fitted(estimator, "cv_results_")
         best = estimator.best_index_
         return cls(estimator.cv_results_, param=param, best_index=best).plot(ax=ax)
 
     def plot(self, ax=None):
-        """Draw ELBO against the parameter.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            None makes a figure.
-
-        Returns
-        -------
-        EvidenceDisplay
-        """
+        """Draw ELBO against the parameter on `ax` (matplotlib Axes; None makes a
+        figure); returns the display."""
         param, params = self._chosen_param(), self.results["params"]
         given = [own[param] for own in params if param in own]
         places, ticks = _places(given)

@@ -28,12 +28,8 @@ class GroupEffectsDisplay:
 
     Attributes
     ----------
-    figure_ : matplotlib Figure
-    ax_ : matplotlib Axes
+    figure_, ax_ : matplotlib Figure, matplotlib Axes
 
-    See Also
-    --------
-    PosteriorDisplay : Coefficients and standard deviations of the same model.
 
     Examples
     --------
@@ -72,19 +68,6 @@ class GroupEffectsDisplay:
             Posterior probability of the thin intervals; the thick ones hold half.
         ax : Axes, default=None
             None makes a figure.
-
-        Returns
-        -------
-        GroupEffectsDisplay
-
-        Raises
-        ------
-        NotFittedError
-            If the estimator is not fitted.
-        TypeError
-            If it is no hierarchical regression.
-        ValueError
-            If there is no such factor or effect.
         """
         instead = "It shows regressions with groups."
         effects = shown(estimator, "group_effects_", instead)
@@ -118,17 +101,7 @@ class GroupEffectsDisplay:
         return display.plot(ax=ax)
 
     def plot(self, ax=None):
-        """Draw.
-
-        Parameters
-        ----------
-        ax : Axes, default=None
-            None makes a figure.
-
-        Returns
-        -------
-        GroupEffectsDisplay
-        """
+        """Draw on `ax` (Axes; None makes a figure); returns the display."""
         order = np.argsort(self.means, kind="stable")
         # More groups than this get no labels of their own.
         labels = [self.labels[j] for j in order] if len(order) <= 40 else []

@@ -38,9 +38,6 @@ class MixtureDisplay:
     figure_ : matplotlib Figure
     axes_ : ndarray of Axes of shape (3,)
 
-    See Also
-    --------
-    PosteriorDisplay : Marginal distributions of other posteriors.
 
     Examples
     --------
@@ -82,19 +79,6 @@ class MixtureDisplay:
             For the draws.
         ax : array of Axes of shape (3,), default=None
             None makes a figure.
-
-        Returns
-        -------
-        MixtureDisplay
-
-        Raises
-        ------
-        NotFittedError
-            If the estimator is not fitted.
-        TypeError
-            If it is no mixture of skboost.
-        ValueError
-            For `features` that are no two columns.
         """
         shown(estimator, "lower_bound_", "It shows mixtures of skboost.")
         if not hasattr(estimator, "sample_posterior"):
@@ -126,17 +110,8 @@ class MixtureDisplay:
         return cls(points, labels, ellipses, names, proba, together).plot(ax=ax)
 
     def plot(self, ax=None):
-        """Draw.
-
-        Parameters
-        ----------
-        ax : array of Axes of shape (3,), default=None
-            None makes a figure.
-
-        Returns
-        -------
-        MixtureDisplay
-        """
+        """Draw on `ax` (array of Axes of shape (3,); None makes a figure); returns
+        the display."""
         with look():
             self.figure_, self.axes_ = panels(ax, 3, 3, (4.0, 3.6))
             rows, numbers, pairs = self.axes_

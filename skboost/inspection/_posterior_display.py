@@ -36,12 +36,8 @@ class PosteriorDisplay:
 
     Attributes
     ----------
-    figure_ : matplotlib Figure
-    ax_ : matplotlib Axes or ndarray of Axes
+    figure_, ax_ : matplotlib Figure, matplotlib Axes or ndarray of Axes
 
-    See Also
-    --------
-    ConvergenceDisplay : How the fit converged.
 
     Examples
     --------
@@ -51,7 +47,6 @@ class PosteriorDisplay:
     >>> X, y = load_iris(return_X_y=True)
     >>> model = BoostedBayesianLogisticRegression(max_iter=1).fit(X[50:], y[50:])
     >>> display = PosteriorDisplay.from_estimator(model, kind="interval")
-    >>> display.figure_.savefig("posterior.png")  # doctest: +SKIP
     """
 
     def __init__(self, posterior, features=None, *, level=0.9):
@@ -68,19 +63,8 @@ class PosteriorDisplay:
         Parameters
         ----------
         estimator : fitted estimator
-        features : sequence of int or str, default=None
-            As in the class.
-        kind : {"density", "interval"}, default="density"
-        level : float, default=0.9
-        ax : Axes or array-like of Axes, default=None
-            As in `plot`.
-
-        Raises
-        ------
-        NotFittedError
-            If the estimator is not fitted.
-        TypeError
-            If it is no estimator, or its posterior of another kind.
+        features, level, kind, ax
+            As in the class, and in `plot`.
         """
         instead = "Use from_result for a BoostingResult."
         posterior = shown(estimator, "posterior_", instead)
@@ -113,17 +97,6 @@ class PosteriorDisplay:
             Marginal densities with the components dashed and the interval shaded, or
             medians with the 50 % interval thick and the `level` interval thin,
             coloured where it excludes zero.
-
-        Returns
-        -------
-        PosteriorDisplay
-
-        Raises
-        ------
-        TypeError
-            If the posterior is no `MixturePosterior`.
-        ValueError
-            If `kind` or the features are none of these.
         """
         if not isinstance(self.posterior, MixturePosterior):
             raise TypeError(

@@ -40,8 +40,7 @@ class PredictionDisplay:
 
     Attributes
     ----------
-    figure_ : matplotlib Figure
-    ax_ : matplotlib Axes
+    figure_, ax_ : matplotlib Figure, matplotlib Axes
 
     Examples
     --------
@@ -109,15 +108,6 @@ class PredictionDisplay:
             None makes a figure.
         **keywords
             As in `sample_predictive`.
-
-        Returns
-        -------
-        PredictionDisplay
-
-        Raises
-        ------
-        TypeError, ValueError
-            As `compare`.
         """
         tail = 0.5 * (1.0 - check_level(level))
         at = checked_mapping("at", at or {})
@@ -138,17 +128,7 @@ class PredictionDisplay:
         return cls(**found, level=level).plot(ax=ax)
 
     def plot(self, ax=None):
-        """Draw.
-
-        Parameters
-        ----------
-        ax : Axes, default=None
-            None makes a figure.
-
-        Returns
-        -------
-        PredictionDisplay
-        """
+        """Draw on `ax` (Axes; None makes a figure); returns the display."""
         labelled = self.values.dtype.kind in "OUS"
         x = np.arange(len(self.values)) if labelled else self.values
         with look():
@@ -281,8 +261,7 @@ class ComparisonDisplay:
 
     Attributes
     ----------
-    figure_ : matplotlib Figure
-    ax_ : matplotlib Axes
+    figure_, ax_ : matplotlib Figure, matplotlib Axes
 
     Examples
     --------
@@ -309,28 +288,15 @@ class ComparisonDisplay:
 
         Parameters
         ----------
-        estimator : estimator
-            As in `compare`.
-        X : {array-like, DataFrame} of shape (n_samples, n_features)
-        variables : dict
-            As in `compare`.
+        estimator, X, variables
+            As in `compare`, the first its `model`.
         ratio : bool, default=False
             Draw ratios of averages in place of differences.
         level : float, default=0.9
-            Posterior probability of the intervals, in (0, 1).
         ax : Axes, default=None
             None makes a figure.
         **keywords
             Further arguments of `compare`.
-
-        Returns
-        -------
-        ComparisonDisplay
-
-        Raises
-        ------
-        TypeError, ValueError
-            As `compare`, and for ratios of averages that are not positive.
         """
         table = compare(estimator, X, variables, level=level, **keywords)
         if ratio and not np.isfinite(np.asarray(table["ratio"], dtype=float)).all():
@@ -346,17 +312,7 @@ class ComparisonDisplay:
         return cls(table, ratio=ratio, level=level, kind=kind).plot(ax=ax)
 
     def plot(self, ax=None):
-        """Draw.
-
-        Parameters
-        ----------
-        ax : Axes, default=None
-            None makes a figure.
-
-        Returns
-        -------
-        ComparisonDisplay
-        """
+        """Draw on `ax` (Axes; None makes a figure); returns the display."""
         names = getattr(self.table, "columns", None)
         names = list(self.table.dtype.names if names is None else names)
         told = names[2 : names.index("difference")]

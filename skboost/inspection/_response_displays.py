@@ -43,14 +43,11 @@ class PredictiveCheckDisplay:
 
     Attributes
     ----------
-    figure_ : matplotlib Figure
-    ax_ : matplotlib Axes
+    figure_, ax_ : matplotlib Figure, matplotlib Axes
 
     References
     ----------
-    Gelman et al.: Bayesian Data Analysis, 3rd edition, 2013, section 6.3. Kleiber and
-    Zeileis: Visualizing Count Data Regressions Using Rootograms, The American
-    Statistician 70, 2016.
+    Kleiber and Zeileis, The American Statistician 70, 2016 (rootograms).
 
     Examples
     --------
@@ -93,15 +90,6 @@ class PredictiveCheckDisplay:
             None makes a figure.
         **keywords
             As in `sample_predictive`.
-
-        Returns
-        -------
-        PredictiveCheckDisplay
-
-        Raises
-        ------
-        TypeError, ValueError
-            As `sample_predictive`, and for responses that the model cannot have.
         """
         tail = 0.5 * (1.0 - check_level(level))
         asked = Asked(estimator, n, random_state, keywords, reported=False)
@@ -127,17 +115,7 @@ class PredictiveCheckDisplay:
         return cls(observed, middle, ends, labels, kind=kind, level=level).plot(ax=ax)
 
     def plot(self, ax=None):
-        """Draw.
-
-        Parameters
-        ----------
-        ax : Axes, default=None
-            None makes a figure.
-
-        Returns
-        -------
-        PredictiveCheckDisplay
-        """
+        """Draw on `ax` (Axes; None makes a figure); returns the display."""
         mass = f"{100 * self.level:g} % of draws"
         with look():
             self.figure_, (self.ax_,) = panels(ax, 1, 1, (5.2, 3.6))
@@ -203,8 +181,7 @@ class ResidualDisplay:
 
     Attributes
     ----------
-    figure_ : matplotlib Figure
-    ax_ : ndarray of matplotlib Axes of shape (2,)
+    figure_, ax_ : matplotlib Figure, ndarray of matplotlib Axes of shape (2,)
 
     See Also
     --------
@@ -251,15 +228,6 @@ class ResidualDisplay:
             None makes a figure.
         **keywords
             As in `sample_predictive`.
-
-        Returns
-        -------
-        ResidualDisplay
-
-        Raises
-        ------
-        TypeError, ValueError
-            As `quantile_residuals`, and for a column that X does not have.
         """
         check_level(level)
         asked = Asked(estimator, n, random_state, keywords)
@@ -276,17 +244,8 @@ class ResidualDisplay:
         return cls(residuals, against, name, level=level).plot(ax=ax)
 
     def plot(self, ax=None):
-        """Draw.
-
-        Parameters
-        ----------
-        ax : array of two Axes, default=None
-            None makes a figure.
-
-        Returns
-        -------
-        ResidualDisplay
-        """
+        """Draw on `ax` (array of two Axes; None makes a figure); returns the
+        display."""
         n = len(self.residuals)
         rank = np.arange(1, n + 1)
         tails = 0.5 * (1.0 - self.level), 0.5 * (1.0 + self.level)

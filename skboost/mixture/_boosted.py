@@ -81,7 +81,7 @@ class BoostedGaussianMixture(PointPartition, BayesianMixture, BoostedEstimator):
     weights_init, means_init, precisions_init : array-like, default=None
         Where the first start assigns rows from, in the shapes of `weights_`, `means_`
         and `precisions_`; what is None comes from `init_params`.
-    step_size, corrective, random_state
+    step_size, corrective, max_time, warm_start, random_state
         As in `BoostedBayesianLogisticRegression`, with the same defaults.
     max_iter : int or "auto", default="auto"
         Boosting iterations in total, the first component included. Each explanation
@@ -90,9 +90,6 @@ class BoostedGaussianMixture(PointPartition, BayesianMixture, BoostedEstimator):
     tol : float or "auto", default="auto"
         In nats. "auto" ends with the explanations: what further components gain is
         hardly seen in held-out densities. Give ``tol=0.01`` for the posterior itself.
-    max_time : float, default=None
-        Seconds. They bind within an iteration: the one under way is given up, and what
-        is reported was computed before. The first one is cut short where it must be.
     init : {"all", "single"}, default="all"
         "single" begins with the most probable explanation alone, as the papers do, and
         finds others by search, under ``tol="auto"`` until one gains no more than .01.
@@ -108,10 +105,6 @@ class BoostedGaussianMixture(PointPartition, BayesianMixture, BoostedEstimator):
         Proposals that are followed up for each new component. Twice as many runs of
         coordinate ascent look for them, and ``n_components + 2`` times as many for the
         first components.
-    warm_start : bool, default=False
-        Go on with the last run up to `max_iter` iterations in total, on the same
-        data with the same priors; the result is that of one long run. A pickle
-        can go on only where this is True.
     n_jobs : int, default=None
         Threads over starts and over draws.
     verbose : int, default=0
@@ -155,30 +148,15 @@ class BoostedGaussianMixture(PointPartition, BayesianMixture, BoostedEstimator):
         infinitely many clusters.
     lower_bound_, lower_bounds_ : float, ndarray of shape (`n_iter_`,)
         `elbo_` and `elbo_path_` by scikit-learn's names.
-    elbo_path_, gain_path_, duality_gap_path_ : ndarray of shape (`n_iter_`,)
-        Per iteration, from fresh draws, nats.
-    duality_gap_, duality_gap_se_ : float
-        Largest over the last proposed component and all that the mixture has, nats; no
-        bound.
-    remaining_kl_, remaining_kl_se_, pareto_k_ : float
-        Importance-sampling estimate of what the ELBO still misses, nats, its standard
-        error, and k-hat, the shape of the weights' tail: above 0.7 the estimate is not
-        reliable. Blind to what the mixture never reaches, such as other labellings.
+    elbo_path_, gain_path_, duality_gap_path_, duality_gap_, duality_gap_se_, \
+            remaining_kl_, remaining_kl_se_, pareto_k_, n_iter_, converged_, \
+            message_, history_
+        As of `BoostedBayesianLogisticRegression`, in nats; blind to other labellings.
     remaining_kl_interval_ : tuple of float
         (lower, upper), nats: what remains at least, by the same estimate less two
         standard errors; `upper` is inf, since nothing bounds it from above here.
-    n_iter_ : int
-        Iterations done.
-    converged_ : bool
-        A stopping rule ended the run, and ten times what `tol` allows remains at most.
-    message_ : str
-        Why the run ended.
-    history_ : list of dict
-        One record per iteration.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of features, where `X` has them.
+    n_features_in_, feature_names_in_ : int, ndarray of shape (`n_features_in_`,)
+        As in scikit-learn.
 
     See Also
     --------
@@ -196,9 +174,8 @@ class BoostedGaussianMixture(PointPartition, BayesianMixture, BoostedEstimator):
     --------
     >>> from sklearn.datasets import load_iris
     >>> from skboost.mixture import BoostedGaussianMixture
-    >>> X, _ = load_iris(return_X_y=True)
-    >>> model = BoostedGaussianMixture(3, max_iter=2, random_state=0).fit(X)
-    >>> model.means_.shape
+    >>> model = BoostedGaussianMixture(3, max_iter=2, random_state=0)
+    >>> model.fit(load_iris().data).means_.shape
     (3, 4)
     """
 
@@ -251,20 +228,15 @@ class BoostedGaussianMixture(PointPartition, BayesianMixture, BoostedEstimator):
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None, sample_weight=None):
-        """Fit the posterior.
+        """Fit the posterior. Returns self.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             NaN is missing, for full and diagonal covariances.
-        y : None
-            Ignored.
+        y : Ignored
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative; a weight of two is a row that stands twice.
-
-        Returns
-        -------
-        self
 
         Raises
         ------
@@ -340,16 +312,8 @@ class BoostedGaussianMixture(PointPartition, BayesianMixture, BoostedEstimator):
         return posterior_of(self._model_, self._mixture)
 
     def staged_score_samples(self, X):
-        """`score_samples` after every iteration; the last is the final one.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Yields
-        ------
-        ndarray of shape (n_samples,)
-        """
+        """`score_samples(X)`, (n_samples,), after every iteration; the last is the
+        final one."""
         check_is_fitted(self)
         X = read_rows(self, X)
         for mixture in self._fit.stages:
@@ -382,8 +346,7 @@ class BoostedGaussianMixture(PointPartition, BayesianMixture, BoostedEstimator):
         ----------
         X : array-like of shape (n_samples, n_features)
             The rows of `fit`, which the estimator does not keep, or others.
-        y : None
-            Ignored.
+        y : Ignored
         sample_weight : array-like of shape (n_samples,), default=None
 
         Returns

@@ -73,18 +73,13 @@ class BayesianMixture(DensityMixin):
         return self._predictive.labels(read_rows(self, X))
 
     def fit_predict(self, X, y=None, sample_weight=None):
-        """Fit, then return the most probable cluster of each row.
+        """Fit, then return the most probable cluster of each row, int of shape
+        (n_samples,).
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-        y : None
-            Ignored.
-        sample_weight : array-like of shape (n_samples,), default=None
-
-        Returns
-        -------
-        ndarray of int of shape (n_samples,)
+        X, y, sample_weight
+            As in `fit`.
         """
         return self.fit(X, y, sample_weight).predict(X)
 
@@ -116,17 +111,12 @@ class BayesianMixture(DensityMixin):
         return np.where(missing, out, X)
 
     def score(self, X, y=None):
-        """Mean log posterior predictive density, nats per row.
+        """Mean log posterior predictive density, a float, nats per row.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        float
+        y : Ignored
         """
         return float(self.score_samples(X).mean())
 
@@ -136,16 +126,7 @@ class BayesianMixture(DensityMixin):
         ``2 p - 2 sum(score_samples(X))`` with p parameters, as in `GaussianMixture`.
         There it judges a maximum of the likelihood; here parameters are integrated
         out, and the number of clusters is better chosen by `elbo_`, or by `score` on
-        rows held out.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        float
-            The lower the better.
+        rows held out. The lower the better.
         """
         return 2.0 * self._predictive.n_parameters - 2.0 * float(
             self.score_samples(X).sum()
@@ -157,15 +138,6 @@ class BayesianMixture(DensityMixin):
         ``p ln(n_samples) - 2 sum(score_samples(X))`` with p parameters, as in
         `GaussianMixture`. It approximates minus twice the log evidence, of which
         `elbo_` is a lower bound: prefer that. See `aic`.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        float
-            The lower the better.
         """
         logs = self.score_samples(X)
         penalty = self._predictive.n_parameters * np.log(len(logs))
@@ -181,20 +153,13 @@ class BayesianMixture(DensityMixin):
         Parameters
         ----------
         path : str or os.PathLike
-            Usually ends with ``.py``. An earlier file is replaced when the new one is
-            complete.
-
-        Raises
-        ------
-        OSError
-            If the file can not be written; an earlier one stays.
+            Usually ends with ``.py``. An earlier file is replaced by a complete one
+            only.
 
         Notes
         -----
-        The file holds the lines that the estimator itself predicts with. It runs as any
-        Python module does: import only those that you wrote. There is no ``to_onnx``:
-        log densities of rows with gaps, whose columns differ from row to row, have no
-        operators there.
+        The file runs as any Python module does: import only those that you wrote. There
+        is no ``to_onnx``, which lacks operators for rows with gaps.
         """
         check_is_fitted(self)
         names = getattr(self, "feature_names_in_", None)
@@ -225,11 +190,6 @@ class BayesianMixture(DensityMixin):
         X : ndarray of shape (n_samples, n_features)
         y : ndarray of int of shape (n_samples,)
             Clusters.
-
-        Raises
-        ------
-        ValueError
-            If `n_samples` is no positive integer.
         """
         check_is_fitted(self)
         check_size("n_samples", n_samples)
@@ -252,11 +212,6 @@ class BayesianMixture(DensityMixin):
             their inverses ``covariances``. Under the Dirichlet process ``leftover``
             (n_draws,): the weight of all clusters beyond the last, which `weights`
             leave.
-
-        Raises
-        ------
-        ValueError
-            If `n_draws` is no positive integer.
         """
         check_is_fitted(self)
         check_size("n_draws", n_draws)

@@ -107,14 +107,11 @@ class ConjugateMixturePosterior(ModelPosterior):
     # --- summaries
 
     def mean(self):
-        """Posterior means.
+        """Posterior means, a dict: ``weights``, ``means``, ``precisions``,
+        ``covariances``.
 
-        Returns
-        -------
-        dict
-            ``weights`` (and ``leftover`` under the Dirichlet process), ``means``,
-            ``precisions``, and ``covariances``: the inverses of the expected
-            precisions, as scikit-learn's ``covariances_``.
+        The last are inverses of the expected precisions, as scikit-learn's
+        ``covariances_``; under the Dirichlet process ``leftover`` is there, too.
         """
         model, components = self.model, self.components
         precisions = self._average(
@@ -132,25 +129,16 @@ class ConjugateMixturePosterior(ModelPosterior):
         }
 
     def assignment(self):
-        """Probability of each cluster for a new row.
-
-        The mean weights; under the Dirichlet process given that the row belongs to
-        one of these clusters.
-
-        Returns
-        -------
-        ndarray of shape (n_clusters,)
-        """
+        """Probability (n_clusters,) of each cluster, given that a new row belongs to
+        one."""
         return self._average([self.model.mean_weights(own) for own in self.components])
 
     def std(self):
-        """Posterior standard deviations, in closed form.
+        """Posterior standard deviations, a dict as of `sample` without the axis of
+        draws.
 
-        Returns
-        -------
-        dict
-            Arrays as of `sample`, without the axis of draws; inf or NaN where there
-            are none. An empty cluster's mean, for one, has infinite variance.
+        They are in closed form, and inf or NaN where there are none, as of empty
+        clusters.
         """
         std = {}
         for name, (mean, spread) in self._moments().items():
@@ -161,13 +149,11 @@ class ConjugateMixturePosterior(ModelPosterior):
         return std
 
     def covariance(self):
-        """Posterior covariances of the weights and of the means, in closed form.
+        """Posterior covariances, a dict, in closed form; inf or NaN where there are
+        none.
 
-        Returns
-        -------
-        dict
-            ``weights`` (n_clusters, n_clusters) and ``means`` (n_clusters, n_features,
-            n_clusters, n_features); inf or NaN where there are none.
+        ``weights`` is (n_clusters, n_clusters), ``means`` (n_clusters, n_features,
+        n_clusters, n_features).
         """
         moments = self._moments()
         return {name: moments[name][1] for name in ("weights", "means")}
@@ -199,11 +185,6 @@ class ConjugateMixturePosterior(ModelPosterior):
         Returns
         -------
         SampledMarginal
-
-        Raises
-        ------
-        ValueError
-            If there is no such number.
         """
         draws, row_weights, source = self._stratified()
         shapes = {key: values.shape[1:] for key, values in draws.items()}
@@ -240,17 +221,13 @@ class ConjugateMixturePosterior(ModelPosterior):
         return self._dict(drawn[0]), drawn[1], drawn[2]
 
     def interval(self, level=0.9):
-        """Central equal-tailed intervals, from draws.
+        """Central equal-tailed intervals, from draws: a dict as of `mean`, with a last
+        axis of ends.
 
         Parameters
         ----------
         level : float, default=0.9
             Probability inside, strictly between 0 and 1.
-
-        Returns
-        -------
-        dict
-            Arrays as of `mean`, with a last axis of lower and upper ends.
         """
         tail = 0.5 * (1.0 - check_level(level))
         draws, row_weights, _ = self._stratified()
@@ -260,14 +237,10 @@ class ConjugateMixturePosterior(ModelPosterior):
         }
 
     def summary(self):
-        """Table of weights and means: mean, standard deviation, 5, 50 and 95 %.
+        """Table of weights and means: exact mean and standard deviation, 5, 50 and 95
+        %.
 
-        Means and standard deviations are exact, with NaN or inf where there are none;
-        quantiles come from draws.
-
-        Returns
-        -------
-        DataFrame, or a structured array without pandas
+        A DataFrame, or a structured array without pandas; quantiles come from draws.
         """
         draws, row_weights, _ = self._stratified()
         exact, std = self._moments(), self.std()
@@ -323,12 +296,8 @@ class ConjugateMixturePosterior(ModelPosterior):
     # --- disk
 
     def save(self, path):
-        """Write to exactly `path`: an npz archive without pickled objects.
-
-        Parameters
-        ----------
-        path : str or path-like
-        """
+        """Write to `path` (str or path-like): an npz archive without pickled
+        objects."""
         own = self._settings
         arrays = {f"model_{k}": v for k, v in own.items() if np.ndim(v)}
         header = {"model": {k: v for k, v in own.items() if not np.ndim(v)}}
@@ -338,12 +307,7 @@ class ConjugateMixturePosterior(ModelPosterior):
 
     @classmethod
     def load(cls, path):
-        """Posterior that `save` wrote; refuses other files with a ValueError.
-
-        Parameters
-        ----------
-        path : str or path-like
-        """
+        """Posterior that `save` wrote at `path`; a ValueError refuses other files."""
         writer = "ConjugateMixturePosterior.save"
         archive = reading_archive(path, FORMAT, FORMAT_VERSION, writer)
         with archive as (header, arrays):

@@ -185,20 +185,16 @@ class SVIGaussianMixture(BayesianMixture, SVIEstimator):
     n_iter_ : int
         Epochs of the kept run. After `partial_fit` all steps so far, and the paths,
         `converged_`, `message_` and `history_` of an earlier run are gone.
-    converged_ : bool
-        Whether the kept run ended by `tol`.
-    message_ : str
-        Why the kept run ended.
+    converged_, message_ : bool, str
+        Whether the kept run ended by `tol`, and why it ended.
     history_ : list of dict
         One record per epoch of the kept run: steps, bound, gain, rate, effective batch
         size, groups with noise and with shrunk noise, seconds.
     noise_shrunk_ : float
         Share of the groups of natural parameters, over all steps, whose noise had to be
         shrunk to stay in the parameter space; 0 without noise.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of features, where `X` has them.
+    n_features_in_, feature_names_in_ : int, ndarray of shape (`n_features_in_`,)
+        As in scikit-learn.
 
     See Also
     --------
@@ -263,7 +259,7 @@ class SVIGaussianMixture(BayesianMixture, SVIEstimator):
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None, sample_weight=None):
-        """Fit the posterior.
+        """Fit the posterior. Returns self.
 
         Parameters
         ----------
@@ -272,14 +268,9 @@ class SVIGaussianMixture(BayesianMixture, SVIEstimator):
             given the expected parameters, so that a row with gaps counts as a whole
             row for the posterior's width. `RowBlocks` and large memory maps are never
             copied; runs start from at most 65,536 of their rows.
-        y : None
-            Ignored.
+        y : Ignored
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative; a weight of two is a row that stands twice.
-
-        Returns
-        -------
-        self
 
         Raises
         ------
@@ -313,11 +304,8 @@ class SVIGaussianMixture(BayesianMixture, SVIEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-        y : None
-            Ignored.
-        sample_weight : array-like of shape (n_samples,), default=None
-            As in `fit`.
+        X, y, sample_weight
+            As in `fit`; X is an array.
 
         Returns
         -------

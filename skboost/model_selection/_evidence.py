@@ -174,12 +174,7 @@ class EvidenceSearch(FittingEstimator, GridSearchCV):
         return float(price / (1.0 - power))
 
     def get_metadata_routing(self):
-        """Which metadata goes to the estimator.
-
-        Returns
-        -------
-        MetadataRouter
-        """
+        """Which metadata goes to the estimator, a `MetadataRouter`."""
         mapping = MethodMapping()
         mapping.add(caller="fit", callee="fit").add(caller="score", callee="score")
         router = super().get_metadata_routing()
@@ -194,7 +189,7 @@ class EvidenceSearch(FittingEstimator, GridSearchCV):
 
     @available_if(search_estimator_has("score"))
     def score(self, X, y=None, **params):
-        """Score of the best estimator, by its own method.
+        """Score of the best estimator, a float, by its own method.
 
         Parameters
         ----------
@@ -202,10 +197,6 @@ class EvidenceSearch(FittingEstimator, GridSearchCV):
         y : array-like of shape (n_samples,), default=None
         **params : dict
             Such as `sample_weight`; routed where metadata routing is enabled.
-
-        Returns
-        -------
-        float
         """
         check_is_fitted(self)
         if get_config()["enable_metadata_routing"]:

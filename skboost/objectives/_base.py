@@ -50,11 +50,7 @@ class Objective(BaseEstimator):
 
     Examples
     --------
-    >>> import autograd.numpy as np
-    >>> from skboost import boost_posterior
     >>> from skboost.strategies import JointGain, Objective
-    >>> def log_density(theta):
-    ...     return np.sum(2 * theta - np.exp(theta), axis=1)
     >>> isinstance(JointGain(), Objective)
     True
     """
@@ -68,29 +64,15 @@ class Objective(BaseEstimator):
     uses_expectations = True
 
     def check(self):
-        """Refuse hyperparameters that mean nothing, before any work.
-
-        Raises
-        ------
-        ValueError
-            With the name of the parameter.
-        """
+        """Refuse hyperparameters that mean nothing by a ValueError, before any work."""
 
     def component_family(self, family):
-        """The family of the components that a user's family stands for.
-
-        Raises
-        ------
-        ValueError
-            Where the objective has no meaning for it.
-        """
+        """The family of components that a user's stands for, or a ValueError."""
         return family
 
     def tolerance(self, settings):
-        """Gain of a quasi-Newton step below which a search ends.
-
-        A hundredth of the nats that matter to the run.
-        """
+        """Gain of a step below which a search ends: a hundredth of the nats that
+        matter."""
         return max(1e-2 * settings.tol, SMALLEST_TOL)
 
     def base_draws(self, family, n, dim, rng):
@@ -98,36 +80,13 @@ class Objective(BaseEstimator):
         return family.matched_draws(n, dim, rng)
 
     def rank_starts(self, context, starts, base_draws, rng, settings):
-        """How much every start promises, and the weight to begin with.
-
-        Parameters
-        ----------
-        context : SearchContext
-        starts : list of Component
-            Of one family.
-        base_draws : ndarray of shape (n, base_dim)
-            Of the search; a few of them are enough.
-        rng : numpy.random.Generator
-        settings : Settings
-
-        Returns
-        -------
-        values, weights : ndarray of shape (n_starts,)
-        """
+        """How much every start, a `Component`, promises, and the weight to begin
+        with: (n_starts,)."""
         raise NotImplementedError(f"{type(self).__name__} must define rank_starts.")
 
     def problem(self, context, component, weight, base_draws):
-        """The problem that the solver sees.
-
-        Parameters
-        ----------
-        context : SearchContext
-        component : Component
-            Where the search starts.
-        weight : float
-            Of the component where the search starts.
-        base_draws : ndarray of shape (n, base_dim)
-        """
+        """The problem that the solver sees, where it starts at a `component` of that
+        `weight`."""
         raise NotImplementedError(f"{type(self).__name__} must define problem.")
 
     def judge(self, context, component, weight, base_draws):
@@ -135,16 +94,8 @@ class Objective(BaseEstimator):
         return self.problem(context, component, weight, base_draws)
 
     def candidate(self, problem, x, value):
-        """The `Candidate` at a point of a problem.
-
-        Parameters
-        ----------
-        problem : object
-            From `problem`.
-        x : ndarray
-        value : float
-            What the search says of the point, nats.
-        """
+        """The `Candidate` at a point `x` of a problem, whose search says `value`,
+        nats."""
         raise NotImplementedError(f"{type(self).__name__} must define candidate.")
 
 

@@ -95,16 +95,9 @@ class RootGain(Objective):
 
     Examples
     --------
-    >>> import autograd.numpy as np
-    >>> from skboost import boost_posterior
+    >>> from skboost import BoostedBayesianPoissonRegression
     >>> from skboost.strategies import RootGain
-    >>> def log_density(theta):
-    ...     return np.sum(2 * theta - np.exp(theta), axis=1)
-    >>> result = boost_posterior(
-    ...     log_density, 2, objective=RootGain(), max_iter=3, random_state=0
-    ... )
-    >>> result.posterior.dim
-    2
+    >>> model = BoostedBayesianPoissonRegression(objective=RootGain())
     """
 
     combination = "roots"

@@ -191,24 +191,14 @@ class JointGain(Objective):
 
     Examples
     --------
-    >>> import autograd.numpy as np
-    >>> from skboost import boost_posterior
+    >>> from skboost import BoostedBayesianPoissonRegression
     >>> from skboost.strategies import JointGain
-    >>> def log_density(theta):
-    ...     return np.sum(2 * theta - np.exp(theta), axis=1)
-    >>> result = boost_posterior(
-    ...     log_density, 2, objective=JointGain(), max_iter=3, tol=0.0, random_state=0
-    ... )
-    >>> result.posterior.dim
-    2
+    >>> model = BoostedBayesianPoissonRegression(objective=JointGain())
     """
 
     def rank_starts(self, context, starts, base_draws, rng, settings):
-        """Gain of every start at its best weight; see `Objective.rank_starts`.
-
-        A start that gains nothing yet is best searched from a large weight: at a small
-        one its slope vanishes.
-        """
+        """As `Objective.rank_starts`; what gains nothing yet is searched from a
+        large weight."""
         return ranked_by_joint_gain(context, starts, base_draws)
 
     def problem(self, context, component, weight, base_draws):

@@ -44,17 +44,7 @@ class Rule:
 
 
 class DivergedError(FloatingPointError, ValueError):
-    """The linear predictor grew without bound at the step that the message names.
-
-    Examples
-    --------
-    >>> from skboost.exceptions import DivergedError
-    >>> def fitted(model, X, y):  # the model, or None where a step went too far
-    ...     try:
-    ...         return model.partial_fit(X, y)
-    ...     except DivergedError:
-    ...         return None
-    """
+    """The linear predictor grew without bound at the step that the message names."""
 
 
 def check_bounds(step, eta, failed, size):
