@@ -67,15 +67,6 @@ def make_history(n=5):
 # --- posterior
 
 
-@pytest.mark.parametrize("kind", ["density", "interval"])
-def test_every_kind_draws_and_sets_the_attributes(kind):
-    display = PosteriorDisplay.from_estimator(Fitted(), kind=kind)
-    display.figure_.draw_without_rendering()
-    axes = np.ravel(display.ax_)
-    assert all(ax.figure is display.figure_ for ax in axes)
-    assert len(axes) == (4 if kind == "density" else 1)
-
-
 def test_density_panels_are_named_and_shade_the_interval():
     posterior = make_posterior()
     display = PosteriorDisplay.from_posterior(posterior, ["rate", 0], level=0.8)
@@ -87,13 +78,21 @@ def test_density_panels_are_named_and_shade_the_interval():
     *components, total = display.ax_[0].get_lines()
     added = sum(line.get_ydata() for line in components)
     np.testing.assert_allclose(added, total.get_ydata(), rtol=1e-10)
+    display.figure_.draw_without_rendering()
+    # What a figure leaves out is said.
+    posterior = make_posterior(8, None)
+    for features, said in ((None, "6 of 8 coordinates shown"), ([7], "")):
+        display = PosteriorDisplay.from_posterior(posterior, features)
+        assert display.figure_.get_supxlabel() == said
 
 
 def test_intervals_exclude_zero_in_colour():
     family = DiagonalGaussian()
     params = np.array([5.0, 0.0, 0.0, 0.0])
     posterior = MixturePosterior(Mixture.single((family, params)), ["far", "near"])
-    ax = PosteriorDisplay.from_posterior(posterior, kind="interval").ax_
+    display = PosteriorDisplay.from_posterior(posterior, kind="interval")
+    ax = display.ax_
+    display.figure_.draw_without_rendering()
     far, near = ax.collections[0].get_colors()
     assert not np.allclose(far, near)
     assert [label.get_text() for label in ax.get_yticklabels()] == ["far", "near"]
@@ -140,6 +139,11 @@ def test_own_axes_are_used():
     assert list(display.ax_) == list(axes)
     with pytest.raises(ValueError, match="hold 3 axes"):
         PosteriorDisplay(make_posterior(), features=[0, 1, 2]).plot(ax=axes)
+    # One alone gets the ELBO.
+    figure, ax = plt.subplots()
+    display = ConvergenceDisplay.from_estimator(Fitted(), ax=ax)
+    assert display.ax_ is ax and display.figure_ is figure
+    assert ax.get_ylabel() == "ELBO ± 2 se (nats)"
 
 
 def test_impossible_requests_are_refused():
@@ -185,14 +189,6 @@ def test_convergence_has_three_panels(tmp_path):
     tolerance = [line.get_ydata()[0] for line in gain.get_lines()]
     assert Fitted().tol in tolerance
     assert {ax.get_xlim() for ax in display.ax_} == {elbo.get_xlim()}
-
-
-def test_a_single_axes_gets_the_elbo():
-    figure, ax = plt.subplots()
-    display = ConvergenceDisplay.from_estimator(Fitted(), ax=ax)
-    assert display.ax_ is ax
-    assert display.figure_ is figure
-    assert ax.get_ylabel() == "ELBO ± 2 se (nats)"
 
 
 ODD = {
@@ -315,14 +311,6 @@ def test_draws_that_are_no_vectors_are_left_to_arviz(mixture):
         PosteriorDisplay.from_estimator(mixture)
     plot_forest = pytest.importorskip("arviz").plot_forest
     plot_forest(mixture.posterior_.to_arviz(40, 0), var_names=["means"])
-
-
-def test_what_a_figure_leaves_out_is_said():
-    posterior = make_posterior(8, None)
-    display = PosteriorDisplay.from_posterior(posterior)
-    assert display.figure_.get_supxlabel() == "6 of 8 coordinates shown"
-    display = PosteriorDisplay.from_posterior(posterior, [7])
-    assert display.figure_.get_supxlabel() == ""
 
 
 def test_epochs_are_called_epochs():

@@ -67,13 +67,10 @@ def test_other_parameters_make_lines():
         EvidenceDisplay.from_estimator(search, param="K")
 
 
-def test_rows_without_the_parameter_are_left_out():
+def test_rows_without_the_parameter_and_what_is_not_finite_are_gaps(recwarn):
     search = searched([{"k": 1}, {"k": 2}, {"other": 3}], [-4.0, -3.0, -2.0])
     ax = EvidenceDisplay.from_estimator(search, param="k").ax_
     assert curves(ax)["ELBO"].tolist() == [[1, 2], [-4, -3]]
-
-
-def test_what_is_not_finite_is_a_gap(recwarn):
     search = searched(NUMBERS, [np.nan, -np.inf, -4.0], se=np.nan)
     display = EvidenceDisplay.from_estimator(search)
     display.figure_.draw_without_rendering()
@@ -82,18 +79,15 @@ def test_what_is_not_finite_is_a_gap(recwarn):
     assert not [w for w in recwarn if issubclass(w.category, RuntimeWarning)]
 
 
-@pytest.mark.parametrize("value", [1, True, None, [1, 2], np.arange(3)])
-def test_a_single_candidate_and_odd_values(value):
-    search = searched([{"k": value}], [-4.0])
-    display = EvidenceDisplay.from_estimator(search, param="k")
-    display.figure_.draw_without_rendering()
-
-
-def test_own_axes_are_used():
-    figure, ax = plt.subplots()
-    display = EvidenceDisplay(searched(NUMBERS, [1, 2, 3]).cv_results_)
-    assert display.plot(ax=ax).ax_ is ax
-    assert display.figure_ is figure
+def test_a_single_candidate_and_odd_values_in_own_axes():
+    for value in (1, True, None, [1, 2], np.arange(3)):
+        figure, ax = plt.subplots()
+        display = EvidenceDisplay(
+            searched([{"k": value}], [-4.0]).cv_results_, param="k"
+        )
+        assert display.plot(ax=ax).ax_ is ax and display.figure_ is figure
+        figure.draw_without_rendering()
+        assert curves(ax)["ELBO"][1].tolist() == [-4.0]
 
 
 def test_unfitted_searches_and_missing_matplotlib(monkeypatch):

@@ -10,6 +10,7 @@ from skboost import (
     BoostedBayesianLogisticRegression,
     BoostedBayesianPoissonRegression,
 )
+from skboost.targets._base import Ledger
 
 
 def logistic_data(n, coef, intercept=0.3, seed=0, n_classes=2):
@@ -54,6 +55,19 @@ def pieces_are_near_the_whole(regression, X, y, cuts, **settings):
         pieces.partial_fit(X[rows], y[rows])
     assert whole.posterior_.hellinger(pieces.posterior_).distance < 0.15
     return whole
+
+
+@pytest.fixture
+def evaluated(monkeypatch):
+    """How many draws targets were asked for, one number for each request."""
+    numbers, spend = [], Ledger.spend
+
+    def counted(ledger, n=1):
+        numbers.append(n)
+        return spend(ledger, n)
+
+    monkeypatch.setattr(Ledger, "spend", counted)
+    return numbers
 
 
 @pytest.fixture(scope="session")

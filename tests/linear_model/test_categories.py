@@ -66,7 +66,7 @@ def test_new_rows_are_read_by_their_labels(model):
     X, _ = frame()
     known = model.predict(X)
     assert_array_equal(model.predict(X[::-1]), known[::-1])
-    plain = X.assign(dose=X.dose.astype(str))
+    plain = X.assign(dose=X.dose.astype(str), ward=X.ward.astype("category"))
     assert_array_equal(pickle.loads(pickle.dumps(model)).predict(plain), known)
     of_all = model.predict(X, population=True)
     without = model.predict(X.drop(columns="ward"), population=True)

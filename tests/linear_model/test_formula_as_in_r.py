@@ -92,27 +92,29 @@ def same(one, other):
     ],
 )  # fmt: skip
 def test_terms_are_the_columns_of_r(data, terms, columns):
+    """With groups and without; that fits are of these columns is tested below."""
     expected = pd.DataFrame(columns(data)).astype(float)
-    model = fitted(f"y ~ {terms}", data)
-    assert list(model.feature_names_in_) == list(expected.columns)
-    same(model, Linear(**FAST).fit(expected, data["y"]))
-    # In effects of groups, too.
-    grouped = fitted(f"y ~ 1 + ({terms} || `a ward`)", data, Grouped)
-    assert list(grouped.feature_names_in_) == [*expected.columns, "a ward"]
-    made = grouped._design.frame(data)[list(expected.columns)]
-    assert_allclose(made, expected)
+    for model in (
+        Linear(formula=f"y ~ {terms}"),
+        Grouped(formula=f"y ~ 1 + ({terms} || `a ward`)"),
+    ):
+        made, y = model._read(data, None)
+        others = ["a ward"] * isinstance(model, Grouped)
+        assert list(made.columns) == [*expected.columns, *others]
+        assert_allclose(made[list(expected.columns)].astype(float), expected)
+        assert_array_equal(y, data["y"])
 
 
 def test_names_of_any_kind_stand_in_every_place(data):
     plain = data.rename(columns={"a ward": "ward", "my col": "mine", "class": "kind"})
-    expected = fitted("y ~ mine + kind + (1 | ward)", plain, Grouped)
+    expected, y = Grouped(formula="y ~ mine + kind + (1 | ward)")._read(plain, None)
     for formula in (
         "resp.1 ~ `my col` + class + (1 | `a ward`)",
         "`resp.1` ~ Q('my col') + Q(\"class\") + (1 | Q('a ward'))",
     ):
-        model = fitted(formula, data, Grouped)
-        same(model, expected)
-    assert_allclose(model.predict(data), expected.predict(plain))
+        made, response = Grouped(formula=formula)._read(data, None)
+        assert_array_equal(made, expected)
+        assert_array_equal(response, y)
     model = Grouped(formula="`resp.1` ~ log + (w.a | `a ward`/k) + (1 | k:class)")
     made, y = model._read(data, None)
     factors = ["a ward", "a ward:k", "k:class"]
@@ -186,9 +188,9 @@ def test_regressions_without_groups(data):
         plain = cls(**FAST).fit(X, data[name])
         same(model, plain)
         assert_array_equal(model.predict(data[:4]), plain.predict(X[:4]))
-        theta = plain.posterior_.sample(2, 0)
-        joint = plain.make_log_joint(X, data[name])(theta)
-        assert_allclose(model.make_log_joint(data, data[name])(theta), joint)
+    theta = plain.posterior_.sample(2, 0)
+    joint = plain.make_log_joint(X, data[name])(theta)
+    assert_allclose(model.make_log_joint(data, data[name])(theta), joint)
     assert model.classes_.tolist() == ["low", "mid", "high"]
     without = fitted("y ~ 0 + class", data)
     assert without.intercept_ == 0.0 and len(without.coef_) == 3
@@ -256,17 +258,12 @@ def test_what_means_nothing_is_named(data, formula, match):
         fitted(formula, data)
 
 
-@pytest.mark.parametrize(
-    "formula", ["y ~ y + (1 | k)", "y ~ (1 | y)", "y ~ (y | k)", "y ~ x + (1 | k:y)"]
-)
-def test_the_response_explains_nothing(data, formula):
-    with pytest.raises(ValueError, match="'y' is on the left side, the response"):
-        fitted(formula, data, Grouped)
+def test_a_column_is_a_number_or_says_groups(data):
+    for formula in ("y ~ y + (1 | k)", "y ~ (1 | y)", "y ~ (y | k)", "y ~ (1 | k:y)"):
+        with pytest.raises(ValueError, match="'y' is on the left side, the response"):
+            fitted(formula, data, Grouped)
     # A change is another number than where it began.
     assert fitted("y - x ~ x", data).coef_[0] < 0.5
-
-
-def test_a_column_is_a_number_or_says_groups(data):
     with pytest.raises(ValueError, match="'k' is a term and says groups"):
         fitted("y ~ k + (1 | k)", data, Grouped)
     when = data.assign(day=pd.date_range("2020-01-01", periods=60))
@@ -279,10 +276,10 @@ def test_long_formulas_end_soon(data):
         "y ~ I(x * 9^9^9^9)",
         "y ~ (x + log + k + years + n + s + f)^9",
         "y ~ poly(x, 1000000000)",
-        "y ~ " + "(" * 5000 + "x" + ")" * 5000,
-        "y ~ " + "-" * 5000 + "x^" + "-" * 5000 + "2",
-        "y ~ I(" + "x + " * 5000 + "x)",
-        "y ~ " + "x:" * 20000 + "z",
+        "y ~ " + "(" * 2000 + "x" + ")" * 2000,
+        "y ~ " + "-" * 2000 + "x^" + "-" * 2000 + "2",
+        "y ~ I(" + "x + " * 2000 + "x)",
+        "y ~ " + "x:" * 2000 + "z",
     ):
         with pytest.raises(ValueError, match=r"formula=?.* (must be|names)"):
             fitted(formula, data)
@@ -328,29 +325,23 @@ CODE = [
 ]
 
 
-@pytest.mark.parametrize("code", CODE)
-def test_no_formula_runs_code(data, code, tmp_path):
+def test_no_formula_runs_code(data, tmp_path):
     path = tmp_path / "written"
-    text = code.format(path=path)
-    for cls, formula in (
-        (Linear, f"y ~ {text}"),
-        (Linear, f"y ~ x + offset({text})"),
-        (Linear, f"{text} ~ x"),
-        (BoostedBayesianLogisticRegression, f"cbind(s, {text}) ~ x"),
-        (Grouped, f"y ~ {text} + (1 | k)"),
-        (Grouped, f"y ~ x + ({text} | k)"),
-        (Grouped, f"y ~ x + (1 | {text})"),
-        (Grouped, f"y ~ x + (1 | k/{text})"),
-    ):
-        with pytest.raises(
-            ValueError, match=r"formula must be such as|have the column"
+    for text in (code.format(path=path) for code in CODE):
+        for cls, formula in (
+            (Linear, f"y ~ {text}"),
+            (Linear, f"y ~ x + offset({text})"),
+            (Linear, f"{text} ~ x"),
+            (BoostedBayesianLogisticRegression, f"cbind(s, {text}) ~ x"),
+            (Grouped, f"y ~ {text} + (1 | k)"),
+            (Grouped, f"y ~ x + ({text} | k)"),
+            (Grouped, f"y ~ x + (1 | {text})"),
+            (Grouped, f"y ~ x + (1 | k/{text})"),
         ):
-            fitted(formula, data, cls)
-        assert not os.listdir(tmp_path)
-
-
-def test_names_of_columns_run_no_code(data, tmp_path):
-    path = tmp_path / "written"
+            with pytest.raises(ValueError, match="must be such as|have the column"):
+                fitted(formula, data, cls)
+            assert not os.listdir(tmp_path), formula
+    # Names of columns run none either.
     name = f"__import__('os').system('touch {path}')"
     hostile = data.rename(columns={"x": name, "k": f"{name}:"})
     formula = f"y ~ `{name}` + I(`{name}`^2) + offset(`{name}`) + (1 | `{name}:`)"

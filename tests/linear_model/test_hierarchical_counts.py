@@ -119,10 +119,10 @@ def test_poisson_counts_are_warned_of_where_residuals_are_too_large():
     assert caught[0].filename == __file__
     with pytest.raises(AttributeError, match="got one with likelihood='poisson'"):
         model.dispersion_interval()
-    for seed in range(3):
+    for seed in range(2):
         with warnings.catch_warnings():
             warnings.simplefilter("error", OverdispersionWarning)
-            model.fit(*counts(dispersion=0.0, seed=seed))
+            model.fit(*counts(80, 5, dispersion=0.0, seed=seed))
 
 
 def test_an_exposure_is_an_offset_before_its_logarithm():
@@ -130,20 +130,13 @@ def test_an_exposure_is_an_offset_before_its_logarithm():
     one = regression(likelihood="poisson", max_iter=1).fit(rows, y, exposure=years)
     other = regression(likelihood="poisson", max_iter=1)
     other.fit(rows, y, offset=np.log(years))
-    for name, given in (
-        ("predict", (rows,)),
-        ("predict_interval", (rows, 0.8)),
-        ("log_predictive_density", (rows, y)),
-        ("score", (rows, y)),
-    ):
+    for name in ("predict", "predict_interval", "score", "log_predictive_density"):
+        given = (rows,) if name.startswith("predict") else (rows, y)
         found = getattr(one, name)(*given, exposure=years)
         expected = getattr(other, name)(*given, offset=np.log(years))
         np.testing.assert_allclose(found, expected)
-    for name in ("predict", "predict_interval", "score", "log_predictive_density"):
-        given = (rows,) if name.startswith("predict") else (rows, y)
         with pytest.warns(UserWarning, match="The fit was told the exposure") as caught:
-            found = getattr(one, name)(*given)
+            assert not np.allclose(found, getattr(one, name)(*given))
         assert len(caught) == 1
-        assert not np.allclose(found, getattr(one, name)(*given, exposure=years))
     with pytest.raises(ValueError, match="exposure must be positive"):
         one.predict(rows, exposure=0.0 * years)

@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from skboost import (
     BoostedHierarchicalLinearRegression,
     BoostedHierarchicalLogisticRegression,
+    BoostedHierarchicalOrdinalRegression,
     BoostedHierarchicalPoissonRegression,
 )
 from skboost.priors import HalfTPrior
@@ -158,8 +159,8 @@ def test_the_population_needs_no_column_of_groups():
 def test_few_effective_draws_are_warned_of():
     """Two crossed factors with two rows in each group: Laplace's method is far off."""
     rng = np.random.default_rng(1)
-    X = pd.DataFrame({"g": np.arange(160) % 80, "h": rng.permutation(160) % 80})
-    g, h = 2.0 * rng.normal(size=(2, 80))
+    X = pd.DataFrame({"g": np.arange(80) % 40, "h": rng.permutation(80) % 40})
+    g, h = 2.0 * rng.normal(size=(2, 40))
     y = rng.poisson(np.exp(g[X["g"]] + h[X["h"]] - 3.0))
     model = POISSON(groups=["g", "h"], max_iter=1, random_state=0)
     with pytest.warns(UserWarning, match=r"leave \d+ % of the draws effective"):
@@ -179,6 +180,22 @@ def test_hints_of_modes_that_lead_nowhere_end_no_fit():
     model = POISSON(groups=["g", "h"], max_iter=1, random_state=0).fit(X, y)
     assert abs(model.coef_[0] + 0.024) < 0.02
     assert np.isfinite(model.elbo_)
+
+
+@pytest.mark.parametrize(
+    "kind", [LINEAR, LOGISTIC, BoostedHierarchicalOrdinalRegression, POISSON]
+)
+def test_a_limit_of_time_ends_a_fit_within_its_first_component(kind, evaluated):
+    X, eta, rng = rows()
+    y = eta if kind is LINEAR else rng.poisson(np.exp(0.5 * eta))
+    y = np.minimum(y, 1) if kind is LOGISTIC else y
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = kind(groups=["g", "h"], max_time=1e-9, random_state=0).fit(X, y)
+    # What is left takes no search: a judgement. Others take up to ten thousand.
+    assert sum(evaluated) <= 100
+    assert np.isfinite(model.predict(X)).all() and np.isfinite(model.elbo_)
 
 
 def test_a_climb_that_time_cuts_short_is_no_mode():
