@@ -86,22 +86,45 @@ SKIPS = (
 )
 
 
+# Where pytest keeps what a run has skipped: tests, and files as wholes.
+SKIPPED = "skboost/skipped"
+# Its tests look at more where an extra is installed, and skip nothing where it is not.
+LOOKS_AT_MORE = "tests/test_dates.py"
+
+
 def pytest_addoption(parser):
     parser.addoption(
         "--no-other-skips",
         action="store_true",
         help="fail if a test is skipped for a reason that tests/conftest.py has not",
     )
+    parser.addoption(
+        "--only-skipped",
+        action="store_true",
+        help="run what the last run in this folder skipped, for want of an extra",
+    )
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave what was skipped, if nothing else is asked for."""
+    if config.getoption("--only-skipped"):
+        asked = {LOOKS_AT_MORE, *config.cache.get(SKIPPED, [])}
+        named = [{item.nodeid, item.nodeid.partition("::")[0]} for item in items]
+        items[:] = [i for i, names in zip(items, named, strict=True) if names & asked]
 
 
 def pytest_sessionfinish(session):
-    """A skip that nobody has allowed is a failure of the run."""
-    if not session.config.getoption("--no-other-skips"):
-        return
-    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    """Skips are kept for a later run; one that nobody has allowed is a failure."""
+    config = session.config
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None:  # a worker of pytest-xdist; its controller looks at all
         return
-    reasons = {report.longrepr[2] for report in reporter.stats.get("skipped", [])}
+    skipped = reporter.stats.get("skipped", [])
+    if hasattr(config, "cache") and not config.getoption("--only-skipped"):
+        config.cache.set(SKIPPED, sorted({report.nodeid for report in skipped}))
+    if not config.getoption("--no-other-skips"):
+        return
+    reasons = {report.longrepr[2] for report in skipped}
     others = [text for text in reasons if not any(known in text for known in SKIPS)]
     if others:
         reporter.write_line(f"\nSkips that tests/conftest.py does not allow: {others}")

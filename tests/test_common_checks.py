@@ -35,7 +35,9 @@ SECONDS = {
 
 # Every way through the estimators in few iterations, and in the slow suite the defaults
 # of those and several other settings at once.
-FEW = {"max_iter": 1, "n_draws": 64, "orbit": None}
+FEW = {"max_iter": 1, "n_draws": 32, "orbit": None, "prior_scale": 1.0}
+# Steps of a given size cost little.
+FEW |= {"refine": False, "step_size": 0.3, "corrective": "none"}
 # Answers of a mixture may depend on what those of one component do not.
 OF_MIXTURES = {
     "check_dict_unchanged",
@@ -46,7 +48,7 @@ OF_MIXTURES = {
     "check_non_transformer_estimators_n_iter",
 }
 QUICK = [
-    BoostedBayesianLogisticRegression(prior_scale=1.0, **FEW),
+    BoostedBayesianLogisticRegression(**FEW),
     BoostedBayesianPoissonRegression(**FEW),
     SVIGaussianMixture(),
     OnlineBayesianLinearRegression(),
@@ -54,7 +56,7 @@ QUICK = [
     SVIMatrixFactorization(max_iter=20),
     SVILatentDirichletAllocation(max_iter=20),
     EvidenceSearch(
-        SVIGaussianMixture(max_iter=3),
+        SVIGaussianMixture(max_iter=1, init_params="random"),
         {"n_components": [1, 2]},
         error_score="raise",
     ),

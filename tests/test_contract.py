@@ -90,18 +90,23 @@ def test_nothing_is_known_before_a_fit(name):
 
 
 @every
-def test_a_seed_decides_whatever_the_number_of_jobs_and_the_fit_before(name):
-    case = KINDS[name]
-    again = case.new(n_jobs=2).fit(**case.data(slice(0, 40)))
-    again.fit(**case.data())
-    same_fit(case, fitted(name), again)
+def test_a_seed_decides_whatever_was_before_and_what_is_given_is_left_alone(name):
+    case, data = KINDS[name], KINDS[name].data()
+    before, again = copy.deepcopy(data), case.new(n_jobs=2, max_iter=1)
+    again.fit(**case.data(slice(0, 40))).set_params(max_iter=fitted(name).max_iter)
+    params = again.get_params()
+    same_fit(case, fitted(name), again.fit(**data))
+    for key, value in before.items():
+        np.testing.assert_array_equal(data[key], value)
+    assert all(again.get_params()[key] is value for key, value in params.items())
 
 
 @one_of_each
 def test_states_of_the_same_seed_give_the_same_fit(name):
     case = KINDS[name]
     one, two, other = (
-        case.fit(random_state=np.random.RandomState(seed)) for seed in (3, 3, 4)
+        case.fit(random_state=np.random.RandomState(seed), max_iter=1)
+        for seed in (3, 3, 4)
     )
     same_fit(case, one, two)
     assert one.elbo_ != other.elbo_
@@ -123,18 +128,6 @@ def test_rows_that_change_after_a_fit_give_no_silent_numbers(name, monkeypatch):
         assert np.isfinite(found[:2]).all()
     else:
         assert found == expected
-
-
-@every
-def test_what_is_given_is_left_alone(name):
-    case = KINDS[name]
-    data, before = case.data(), copy.deepcopy(case.data())
-    model = case.new()
-    params = model.get_params()
-    case.answer(model.fit(**data))
-    for key, value in before.items():
-        np.testing.assert_array_equal(data[key], value)
-    assert all(model.get_params()[key] is value for key, value in params.items())
 
 
 @each(EVERY, "set_fit_request")
@@ -278,9 +271,8 @@ LONG_FITS = [
     *(
         pytest.param("two classes", settings, id=str(settings))
         for settings in (
-            {"step_size": "adaptive", "corrective": "away"},
-            {"step_size": "predefined", "family": "laplace"},
-            {"family": "student_t", "refine": True},
+            {"step_size": "adaptive", "corrective": "away", "family": "laplace"},
+            {"step_size": "predefined", "refine": True},
         )
     ),
     pytest.param(
@@ -357,7 +349,7 @@ def test_a_fit_that_fails_leaves_the_one_before_or_none(name):
     with pytest.raises(ValueError, match="infinity"):
         model.fit(**case.data() | {"X": bad})
     assert not states(model)
-    model.fit(**case.data())
+    model = copy.deepcopy(fitted(name, max_iter=1))
     before, known = case.answer(model), (model.n_iter_, model.elbo_, model.message_)
     with pytest.raises(ValueError, match="infinity"):
         model.fit(**case.data() | {"X": bad})
@@ -374,7 +366,7 @@ def test_an_error_in_a_callback_leaves_the_old_fit_or_none(name):
     with pytest.raises(RuntimeError):
         model.fit(**case.data())
     assert not states(model)
-    model.set_callbacks().fit(**case.data())
+    model = copy.deepcopy(fitted(name))
     before = case.answer(model)
     hook = Hook(fails_at=2, error=RuntimeError)
     with pytest.raises(RuntimeError):
@@ -533,6 +525,6 @@ def test_pickles_answer_and_hold_no_rows(name):
         assert again.get_params().keys() == model.get_params().keys()
     if "warm_start" in model.get_params():
         # What goes on is kept only where it is wanted.
-        warm = case.fit(warm_start=True)
+        warm = case.fit(max_iter=1, warm_start=True)
         size = len(pickle.dumps(warm))
         assert len(pickle.dumps(warm.set_params(warm_start=False))) < size

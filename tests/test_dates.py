@@ -55,12 +55,17 @@ def frames(X):
         yield polars.DataFrame(plain.to_dict("list")).with_columns(dates.alias("0"))
 
 
+def some(every, all_of, one):
+    """A third of all, of which each comes for a third of the cases."""
+    return [*every][[*all_of].index(one) % 3 :: 3]
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_columns_of_dates_are_refused_by_name_in_fit_and_predict(name):
     case = CASES[name]
     names = [str(i) for i in range(case.X.shape[1])]
     model = case.new().fit(**case.data() | {"X": pd.DataFrame(case.X, columns=names)})
-    for X in frames(case.X):
+    for X in some(frames(case.X), CASES, name):
         with pytest.raises(ValueError, match=r"in column '?x?0'?; got dates"):
             case.new().fit(**case.data() | {"X": X})
         if hasattr(model, "predict_entries"):
@@ -139,7 +144,7 @@ def test_formulas_refuse_dates_by_name_in_fit_and_predict(estimator, right):
     plain = plain.assign(day=np.arange(48) % 9 / 9.0, y=np.arange(48) % 7)
     new = partial(estimator, formula="y ~ " + right, max_iter=1, random_state=0)
     model = new().fit(plain)
-    for kind, dates in KINDS.items():
+    for kind, dates in some(KINDS.items(), PARTS, (estimator, right)):
         # What is missing is refused first, unless its rows are left out.
         came = "1 missing" if kind == "a gap" else "dates"
         dated = plain.assign(day=dates.array)

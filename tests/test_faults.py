@@ -279,7 +279,11 @@ def test_an_improper_density_ends_with_a_warning(name, objective):
 
 def test_a_density_that_rises_along_a_line_is_an_error():
     with pytest.raises(LogDensityError, match="rises without end.*proper prior"):
-        boost(lambda t: t[:, 0] - 0.5 * t[:, 1] ** 2, 2)
+        boost(
+            lambda t: t[:, 0] - 0.5 * t[:, 1] ** 2,
+            2,
+            gradient=lambda t: np.column_stack([np.ones(len(t)), -t[:, 1]]),
+        )
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1e5])

@@ -18,8 +18,8 @@ def schools():
     """
     y = np.array([28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0])
     sigma = np.array([15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0])
-    mu = np.linspace(-25.0, 35.0, 601)[:, None, None]
-    log_tau = np.linspace(-12.0, 7.0, 951)[None, :, None]
+    mu = np.linspace(-25.0, 35.0, 301)[:, None, None]
+    log_tau = np.linspace(-12.0, 7.0, 476)[None, :, None]
     tau = np.exp(log_tau)
     log_p = norm.logpdf(y, mu, np.hypot(tau, sigma)).sum(axis=-1)
     log_p += norm.logpdf(mu, 0, 5)[..., 0]

@@ -60,9 +60,17 @@ def kept_columns(before, after, objective):
     ]
 
 
-@pytest.mark.parametrize("corrective", ["none", "away", "pairwise"])
-@pytest.mark.parametrize("step_size", ["predefined", "line-search", "adaptive", 0.3])
-def test_the_weights_take_the_step_of_the_rule(engine, corrective, step_size):
+@pytest.mark.parametrize(
+    ("step_size", "corrective"),
+    [
+        ("predefined", "none"),
+        ("line-search", "away"),
+        ("adaptive", "pairwise"),
+        ("adaptive", "none"),
+        (0.3, "away"),
+    ],
+)
+def test_the_weights_take_the_step_of_the_rule(engine, step_size, corrective):
     rule = Overheard(as_step_size(step_size))
     objective = Watched(early_stopping=False)
     boosting = engine(
@@ -110,8 +118,9 @@ def in_many(dim):
 
 # From starts that are off, this objective has no upper end.
 @pytest.mark.filterwarnings("ignore::skboost.exceptions.DegenerateComponentWarning")
-@pytest.mark.parametrize("dim", [1, 2, 30])
-@pytest.mark.parametrize("entropy_weight", [1.0, None], ids=["P0", "P1"])
+@pytest.mark.parametrize(
+    ("entropy_weight", "dim"), [(1.0, 1), (None, 2), (1.0, 30)], ids=str
+)
 def test_the_component_maximises_the_residual_elbo(engine, entropy_weight, dim):
     objective, density = Watched(entropy_weight, early_stopping=False), in_many(dim)
     boosting = engine(

@@ -22,9 +22,8 @@ def squared_hellinger(log_density, posterior, scale=1.0):
 ROOTS = {"objective": "hellinger", "tol": 0.0}
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_two_normals_need_two_components(boosted, densities, seed):
-    result = boosted("figure 1b", max_iter=2, random_state=seed, **ROOTS)
+def test_two_normals_need_two_components(boosted, densities):
+    result = boosted("figure 1b", max_iter=2, random_state=0, **ROOTS)
     assert squared_hellinger(densities["figure 1b"], result.posterior, 10.0) < 1e-4
 
 
