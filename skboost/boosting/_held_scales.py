@@ -8,6 +8,7 @@ at which components are poor.
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from operator import attrgetter
 from time import perf_counter
 from typing import NamedTuple
@@ -56,25 +57,35 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True)
 class Blocks:
-    """The iterate: a mixture for every scale."""
+    """The iterate: a mixture for every scale.
 
-    blocks: tuple
+    `mixture` has all components, those of a scale one after the other, and `begun` a
+    `Block` for every scale, or of a first mixture the `ScaleNode` of every component.
+    """
 
-    @property
-    def components(self):
-        """All components as one mixture."""
-        parts = [block.mixture for block in self.blocks]
+    mixture: Mixture
+    begun: tuple
+
+    components = property(attrgetter("mixture"), doc="All components.")
+
+    @classmethod
+    def of(cls, blocks):
+        """That of a `Block` for every scale."""
+        parts = [block.mixture for block in blocks]
         components = tuple(c for part in parts for c in part.components)
-        weights = [block.weight * block.mixture.weights for block in self.blocks]
-        return Mixture(components, np.concatenate(weights))
+        weights = [block.weight * block.mixture.weights for block in blocks]
+        return cls(Mixture(components, np.concatenate(weights)), tuple(blocks))
 
-    mixture = components
+    @cached_property
+    def blocks(self):
+        """A `Block` for every scale."""
+        if isinstance(self.begun[0], Block):
+            return self.begun
+        return tuple(_blocks(self.mixture, self.begun))
 
     def replace(self, index, block):
         """The same with another block in one place."""
-        blocks = list(self.blocks)
-        blocks[index] = block
-        return Blocks(tuple(blocks))
+        return Blocks.of((*self.blocks[:index], block, *self.blocks[index + 1 :]))
 
     def remaining(self, target, fresh):
         """What remains within every scale, `RemainingKL` each, by draws of all."""
@@ -117,7 +128,7 @@ class HeldScales:
     kind = property(attrgetter("given.kind"))
     by_nodes = property(attrgetter("given.by_nodes"))
 
-    @property
+    @cached_property
     def given(self):
         """The engine for a scale that is known, which searches for what lacks there."""
         parts = self.proposer
@@ -139,7 +150,7 @@ class HeldScales:
             return self._first(target, mixture, nodes, began)
 
     def _first(self, target, mixture, nodes, began):
-        iterate = Blocks(tuple(_blocks(mixture, nodes)))
+        iterate = Blocks(mixture, tuple(nodes))
         complete, auto = "", self.settings.allowed_kl
         # Of scales for which limits left no time nothing is known.
         auto = auto and not target.ledger.budget.has_cut
@@ -163,7 +174,7 @@ class HeldScales:
             if own.any():
                 mixture = block.mixture.with_weights(own / own.sum()).keep(own > 0)
                 blocks.append(block._replace(weight=float(own.sum()), mixture=mixture))
-        state, info = self._begun(target, Blocks(tuple(blocks)), began, 1)
+        state, info = self._begun(target, Blocks.of(blocks), began, 1)
         return state, replace(info, little_remains=told.little_remains)
 
     def _begun(self, target, iterate, began, *key, later=False):

@@ -38,6 +38,8 @@ class NodeState:
     iteration: int
     whole: State
     told: Info
+    # The divergence as a function of the weights.
+    objective: NodeObjective
     weights: np.ndarray
     proposed: np.ndarray
     # Of the best iterate so far by the exact objective.
@@ -60,19 +62,15 @@ class NodeState:
         masses = whole.mixture.weights
         first = np.zeros(len(masses))
         first[int(masses.argmax())] = 1.0
-        return cls(1, whole, told, first, first > 0, first, 1, free)
+        objective = NodeObjective(np.log(masses))
+        return cls(1, whole, told, objective, first, first > 0, first, 1, free)
 
     @property
     def masses(self):
         """Masses of the nodes, as shares of their sum."""
         return self.whole.mixture.weights
 
-    @property
-    def objective(self):
-        """The divergence as a function of the weights."""
-        return NodeObjective(np.log(self.masses))
-
-    @property
+    @cached_property
     def lacking(self):
         """Nats by which the ELBO is below that of weights by the masses."""
         return self.objective.value(self.weights)
@@ -85,7 +83,7 @@ class NodeState:
     @property
     def stage(self):
         """What the run keeps of this iteration."""
-        return _mixture(self.whole, self.best_weights)
+        return Awaited(lambda: _mixture(self.whole, self.best_weights))
 
     @property
     def remaining(self):
@@ -107,17 +105,19 @@ class NodeState:
         """The same of the best mixture."""
         return _reweighed(self.whole.fresh, self.best_weights)
 
+    def is_whole(self, tol):
+        """Whether all nodes have been taken, and no more than `tol` is lacking."""
+        return self.lacking <= tol + _SAME and bool(self.proposed.all())
+
     def next_node(self, tol):
         """The node that the oracle takes, and the duality gap toward it.
 
         Where that gap or what is lacking is no more than `tol`, it is the heaviest that
-        has never been taken; None where all have, and no more is lacking.
+        has never been taken.
         """
-        slope, done = self.objective.slope(self.weights), self.lacking <= tol + _SAME
+        slope = self.objective.slope(self.weights)
         node, level = int(slope.argmin()), float(self.weights @ slope)
-        if done and self.proposed.all():
-            return None
-        little = done or level - slope[node] <= tol + _SAME
+        little = min(self.lacking, level - slope[node]) <= tol + _SAME
         if little and not self.proposed.all():
             # Toward it the slope itself is minus infinity.
             node = int(np.where(self.proposed, -1.0, self.masses).argmax())
@@ -154,10 +154,9 @@ def advanced(engine, target, state):
         state.iteration,
         lambda moved: objective.best((moved > 0) | (np.arange(len(moved)) == node)),
     )
-    gain = -objective.difference(weights, state.weights)[0]
-    state = _after(state, weights, node, move)
-    gap, gain = Estimate(gap, 0.0), Estimate(gain, 0.0)
-    if state.next_node(tol) is None:
+    before, state = state.lacking, _after(state, weights, node, move)
+    gap, gain = Estimate(gap, 0.0), Estimate(before - state.lacking, 0.0)
+    if state.is_whole(tol):
         return _whole(engine, target, state, move, began, gain, gap)
     return state, _told(state, move, perf_counter() - began, gain, gap)
 
@@ -165,20 +164,17 @@ def advanced(engine, target, state):
 def _after(state, weights, node, move):
     t, proposed = state.iteration + 1, state.proposed.copy()
     proposed[node] = True
-    best, best_iteration = state.best_weights, state.best_iteration
-    # What rounding says is level counts as better.
-    before, now = map(state.objective.value, (best, weights))
-    if now <= before + _SAME:
-        best, best_iteration = weights, t
-    return replace(
+    after = replace(
         state,
         iteration=t,
         weights=weights,
         proposed=proposed,
-        best_weights=best,
-        best_iteration=best_iteration,
         step_memory=move.step_memory,
     )
+    # What rounding says is level counts as better.
+    if after.lacking <= state.objective.value(state.best_weights) + _SAME:
+        return replace(after, best_weights=weights, best_iteration=t)
+    return after
 
 
 def _told(state, move, seconds, gain, gap):

@@ -28,11 +28,11 @@ def _packing(dim):
 
 
 def _packed(mean, factor):
-    """Parameters of a mean and a Cholesky factor."""
-    flat, diagonal, _ = _packing(mean.size)
-    packed = factor.ravel()[flat]
-    packed[diagonal] = np.log(packed[diagonal])
-    return np.concatenate([mean, packed])
+    """Parameters (..., n_params) of means (..., dim) and Cholesky factors."""
+    flat, diagonal, _ = _packing(mean.shape[-1])
+    packed = factor.reshape(*mean.shape[:-1], -1)[..., flat]
+    packed[..., diagonal] = np.log(packed[..., diagonal])
+    return np.concatenate([mean, packed], axis=-1)
 
 
 def _triangular(root):
@@ -184,7 +184,8 @@ class FullGaussian(GaussianFamily):
             ) from error
 
     def from_factor(self, mean, factor):
-        """Member with a mean (dim,) and a lower Cholesky factor (dim, dim)."""
+        """Member with a mean (dim,) and a lower Cholesky factor (dim, dim), or rows of
+        several."""
         return _packed(mean, factor)
 
     def widen(self, params, width):

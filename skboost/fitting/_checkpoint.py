@@ -28,8 +28,8 @@ _FREE = {
 # Where the classes are defined that a run is made of: plain data and densities, which
 # open no file and call nothing that they are given.
 _ROOMS = {
-    "_budget", "approximation", "boosting", "conjugate", "families", "fitting", "modes",
-    "surrogates", "transforms", "warps",
+    "_budget", "approximation", "boosting", "conjugate", "families", "fitting",
+    "frank_wolfe", "modes", "surrogates", "transforms", "warps",
 }  # fmt: skip
 # What arrays, and immutable classes of ours, are made by.
 _KNOWN_FUNCTIONS = {

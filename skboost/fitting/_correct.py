@@ -29,13 +29,13 @@ class Corrected(NamedTuple):
 
 def declined(run, options, reason):
     """The mixture of a run, whose components have no orbits."""
-    return Corrected(run.stages[-1], options.orbit and OrbitReport(reason=reason))
+    return Corrected(run.mixture, options.orbit and OrbitReport(reason=reason))
 
 
 def corrected(problem, run, options):
     """The mixture of a run, reweighted over orbits where they are asked for."""
     engine, target, *_ = problem
-    mixture, order = run.stages[-1], options.orbit
+    mixture, order = run.mixture, options.orbit
     if not engine.draws_anew:
         return Corrected(mixture)
     if run.cut_short:

@@ -183,12 +183,12 @@ class Fit:
     @property
     def mixture(self):
         """What predictions average over: before orbits."""
-        return self.stages[-1]
+        return self.stages[-1] if "stages" in vars(self) else self.run.mixture.base
 
     @cached_property
     def stages(self):
         """The best mixture known after each iteration; the last one is `mixture`."""
-        return (*self.run.stages[:-1], self.run.stages[-1].base)
+        return tuple(one.base for one in self.run.stages)
 
     @property
     def n_iter(self):
@@ -207,7 +207,7 @@ class Fit:
         """`Corrected`: the mixture that is reported."""
         run = self.run
         if run.end is None:
-            return Corrected(run.stages[-1])
+            return Corrected(run.mixture)
         with self._evaluating() as unchanged:
             if unchanged:
                 return corrected(self._problem, run, self._options)

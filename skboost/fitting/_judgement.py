@@ -138,13 +138,13 @@ def judged(problem, run, mixture=None):
     evaluated again.
     """
     engine = problem.engine
-    same = mixture is None or mixture.equals(run.stages[-1])
+    same = mixture is None or mixture.equals(run.mixture)
     if engine.held_draws_are_new and same and not run.cut_short:
         held = by_held_draws(run)
         return held._replace(modes=run.state.modes, from_held_draws=False)
     if engine.draws_anew and not run.cut_short:
         with suppress(BudgetSpent):
-            return _by_new_draws(problem, run, mixture or run.stages[-1])
+            return _by_new_draws(problem, run, mixture or run.mixture)
     return by_held_draws(run)
 
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skboost._budget import End
+from skboost.boosting import Awaited
 from skboost.fitting._checkpoint import ADVICE
 
 
@@ -41,6 +42,12 @@ class Run:
     end: End | None = None
     modes: object = None
     prepared: object = None
+
+    @property
+    def mixture(self):
+        """The best mixture known now."""
+        best = self.stages[-1]
+        return best.result if isinstance(best, Awaited) else best
 
     @property
     def message(self):

@@ -1,9 +1,9 @@
 """Components of a posterior that predict as one: fewer integrals for every row."""
 
 import numpy as np
+from scipy import sparse
 
-from skboost.families import FullGaussian, linear_moments
-from skboost.linear_model._predictive import plain_rows
+from skboost.families import FullGaussian
 from skboost.serving import GaussianPart
 from skboost.targets import sigmoid_expectation
 
@@ -24,12 +24,11 @@ def moments_at_rows(mixture, rows, intercept):
     if len(parts) == 1 or {type(one.family) for one in parts} != {FullGaussian}:
         return None
     table = rows.every(max(1, len(rows) // _N_ROWS))
-    X = plain_rows(table.X, intercept)
-    if intercept and X.shape[1] == table.n_features:
+    X = table.X.toarray() if sparse.issparse(table.X) else table.X
+    if intercept:
         X = np.column_stack([X, np.ones(len(table))])
-    structures = (one.structure() for one in parts)
-    pairs = [linear_moments(X, *structure) for structure in structures]
-    means, sds = np.transpose(pairs, (1, 2, 0))
+    centres, _, factors = FullGaussian().structure(np.array([p.params for p in parts]))
+    means, sds = X @ centres.T, np.linalg.norm(X @ factors, axis=2).T
     if table.offset is not None:
         means = means + table.offset[:, None]
     return mixture.weights, means, sds

@@ -158,7 +158,10 @@ def _components(target, family, gaussians):
     means, covariances = target.centring.gaussians_back(*gaussians[1:])
     if covariances.ndim == 3:
         family = _kept(family, target.dim)
-        covariances = map(_proper, covariances)
+        covariances, roots = _proper(covariances)
+        if type(family) is FullGaussian:
+            params = family.from_factor(means, roots)
+            return tuple(Component(family, one) for one in params)
     moments = zip(means, covariances, strict=True)
     return tuple(Component(family, projected(family, *pair)) for pair in moments)
 
@@ -171,13 +174,20 @@ def _kept(family, dim):
     return family.variants()[-1].with_rank()
 
 
-def _proper(covariance):
-    """A covariance that has a root: rounding takes it from columns all but constant."""
+def _proper(covariances):
+    """Covariances (n, dim, dim) that have roots, and these: rounding takes them from
+    columns all but constant."""
+    with suppress(np.linalg.LinAlgError):
+        return covariances, np.linalg.cholesky(covariances)
+    if len(covariances) > 1:
+        pairs = [_proper(one[None]) for one in covariances]
+        return tuple(map(np.concatenate, zip(*pairs, strict=True)))
+    covariance = covariances[0]
     width = np.diag(np.diag(covariance))
-    for added in (0.0, *np.geomspace(1e-15, 1.0, 26)):
+    for added in np.geomspace(1e-15, 1.0, 26):
         with suppress(np.linalg.LinAlgError):
-            np.linalg.cholesky(covariance + added * width)
-            return covariance + added * width
+            root = np.linalg.cholesky(covariance + added * width)
+            return (covariance + added * width)[None], root[None]
     raise ValueError(
         "X must have columns of sizes that one matrix can hold; this one's covariance "
         f"of the coefficients has variances from {np.diag(covariance).min():.3g} to "
