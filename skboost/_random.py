@@ -6,6 +6,9 @@ order: so the same seed gives the same fit for every ``n_jobs``, and a run that 
 interrupted and continued equals one long run.
 """
 
+from functools import lru_cache
+from numbers import Integral
+
 import numpy as np
 from scipy.special import ndtri
 from scipy.stats import qmc
@@ -21,7 +24,15 @@ INTERVAL, ORBIT, EFFECTS, EVIDENCE = 10, 11, 12, 13
 
 def root_seed(random_state):
     """One integer from whatever scikit-learn accepts as ``random_state``."""
+    if isinstance(random_state, Integral):
+        return _seed_of(int(random_state))
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+
+
+@lru_cache
+def _seed_of(number):
+    # To begin a `RandomState` takes as long as the modes of a small fit.
+    return root_seed(check_random_state(number))
 
 
 def generator(seed, *key):

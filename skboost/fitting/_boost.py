@@ -6,6 +6,7 @@ from time import perf_counter
 
 from skboost._budget import BudgetSpent, End
 from skboost._parallel import single_threaded
+from skboost._sklearn import registered_callbacks
 from skboost.boosting import advanced, opened
 from skboost.fitting._fit import Fit, history_record
 from skboost.fitting._prepare import prepared
@@ -107,6 +108,9 @@ class EstimatorObserver(Observer):
         self._options, self._attributes = options, attributes
         self._iterated = iterated
         self.keeper = keeper
+        self._context = self._task = None
+        if not registered_callbacks(estimator):
+            return
         # Nobody knows beforehand how many nodes there are.
         most = estimator.max_iter
         max_subtasks = None if most == AUTO else most
@@ -115,8 +119,9 @@ class EstimatorObserver(Observer):
         self._context = context
 
     def begin(self):
-        self._task = self._context.subcontext(task_name="iteration")
-        self._task.call_on_fit_task_begin(estimator=self._estimator, **self._data)
+        if self._context is not None:
+            self._task = self._context.subcontext(task_name="iteration")
+            self._task.call_on_fit_task_begin(estimator=self._estimator, **self._data)
 
     def end(self, problem, run):
         if self._iterated is not None:
@@ -128,7 +133,7 @@ class EstimatorObserver(Observer):
         self._told(self._context, lambda: fit)
 
     def _told(self, task, fit):
-        return task.call_on_fit_task_end(
+        return task is not None and task.call_on_fit_task_end(
             estimator=self._estimator,
             reconstruction_attributes=lambda: self._attributes(fit()),
             **self._data,

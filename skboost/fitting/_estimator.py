@@ -1,6 +1,7 @@
 """What every estimator has around a fit, and what every boosted one does with a fit."""
 
 from contextlib import contextmanager
+from functools import cache
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -40,6 +41,12 @@ class FittingEstimator(CallbackSupportMixin, BaseEstimator):
     def __new__(cls, *args, **kwargs):
         refuse_unknown(cls.__name__, cls.__init__, cls._elsewhere, kwargs)
         return super().__new__(cls)
+
+    @classmethod
+    @cache
+    def _get_param_names(cls):
+        # A fit asks several times, and scikit-learn reads the signature every time.
+        return super()._get_param_names()
 
     def __getstate__(self):
         return written(super().__getstate__())

@@ -305,8 +305,8 @@ def prior_and_scale(
     # Scale of the half-t prior of a scale that is learned, in units of the columns.
     # Between 1 and 2.5 the log losses of benchmarks/few_rows.py differ by .005 nats on
     # average.
-    factor = HalfTPrior(scale=1.5) if chosen == "learn" else clone(chosen)
-    shared, factor = np.arange(len(scale)) < n, factor.checked()
+    factor = HalfTPrior(scale=1.5) if chosen == "learn" else clone(chosen).checked()
+    shared = np.arange(len(scale)) < n
     if principal:
         covariance = column_covariance(rows) * np.outer(scale[:n], scale[:n])
         if basis is not None:
@@ -359,8 +359,10 @@ def _of_products(estimator, rows, features):
 
 def _prior_of_all(named):
     """The prior of coefficients without one of their own, by its name or an object."""
-    # A clone: what was fitted does not change with the parameters.
-    prior = clone(as_prior(named))
+    prior = as_prior(named)
+    if prior is named:
+        # A clone: what was fitted does not change with the parameters.
+        prior = clone(prior)
     if has_mean(prior):
         raise ValueError(
             "mean of a NormalPrior must be 0.0 where it is that of all coefficients; "
