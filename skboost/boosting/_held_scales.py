@@ -132,7 +132,7 @@ class HeldScales:
     def given(self):
         """The engine for a scale that is known, which searches for what lacks there."""
         parts = self.proposer
-        search = DensityProposer(parts.family, parts.objective, parts.starts, parts.box)
+        search = DensityProposer(parts.family, parts.objective, parts.begin, parts.box)
         settings = replace(self.settings, allowed_kl=None, max_order=1)
         return Boosting(search, self.combination, settings)
 
@@ -190,6 +190,8 @@ class HeldScales:
     def step(self, target, state):
         """One iteration where most remains, times the probability of its scale."""
         began, iterate = perf_counter(), state.iterate
+        # What the target guesses first comes with them.
+        self.proposer.starts  # noqa: B018
         index = self._most(target, state)
         block = iterate.blocks[index]
         here, inner = block.target(target), block.state

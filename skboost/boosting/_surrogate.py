@@ -234,7 +234,7 @@ class SurrogateBoosting:
             allowed_kl=None,
         )
         engine = Boosting(
-            replace(self.proposer, starts=starts, box=None), self.combination, settings
+            replace(self.proposer, begin=starts, box=None), self.combination, settings
         )
         inner, info = engine.init(surrogate)
         # Six iterations on a surrogate at most.

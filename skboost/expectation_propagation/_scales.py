@@ -25,15 +25,13 @@ _COARSE = np.arange(-3.0, 2.5, _STEP)
 _FARTHEST = 12
 # Nats below the highest density of ln s down to which it has nodes.
 _DROP = 6.0
-# Values that were placed for another prior will do where their ends are so far below.
-_ENOUGH = 5.0
+# They will do where their ends are so far below, also those placed for another prior;
+# else they are placed anew, so many times at most.
+_ENOUGH, _ROUNDS = 5.0, 3
 # What is so much lower is as good as that much.
 _FAR = 1e3
 # Nodes at least, and the largest distance of two in ln s.
 _LEAST, _SPACING = 8, 0.6
-# Where they turn out to end too early by a larger share of what they cover, they are
-# placed anew, so many times at most.
-_NEAR, _ROUNDS = 0.1, 3
 # Of convergence where only the evidence is wanted.
 _ROUGH = 0.02
 # Standard deviation of a linear predictor under the prior up to which expectation
@@ -265,11 +263,10 @@ def scale_nodes(
         nearest = np.abs(nodes[:, None] - known[0]).argmin(axis=1)
         variances = variances_at(nodes)
         predictors, sites = rows.fitted(variances, known[1].of(nearest))
+        if _ends_below(nodes, sites, log_prior) or cuts():
+            break
         known = _joined(*known, nodes, sites)
         low, high = _covered(*known, log_prior)
-        near_enough = _NEAR * (nodes[-1] - nodes[0])
-        if nodes[0] - low + high - nodes[-1] < near_enough or cuts():
-            break
     height = sites.log_evidence + log_prior(nodes)
     weights = np.exp(height - height.max())
     total = weights.sum()
@@ -291,17 +288,15 @@ def _widened(rows, variances_at, log_prior, log_s, sites):
     """Values of ln s and more, until the posterior ends between the outermost."""
     for _ in range(_FARTHEST):
         height = sites.log_evidence + log_prior(log_s)
-        more = [
-            end + step
-            for end, above, step in (
-                (log_s[0], height[0], -_STEP),
-                (log_s[-1], height[-1], _STEP),
-            )
-            if above > height.max() - _DROP
-        ]
-        if not more:
+        # Small scales leave the evidence as it is, and all that the prior asks for can
+        # be fitted at once.
+        below = log_s[0] - _STEP * np.arange(_FARTHEST)
+        falls = sites.log_evidence[0] + log_prior(below) <= height.max() - _DROP
+        below = below[1 : 1 + np.argmax(np.append(falls[:-1], True))]
+        above = log_s[-1:] + _STEP
+        more = np.append(below, above[height[-1:] > height.max() - _DROP])
+        if not more.size:
             break
-        more = np.array(more)
         nearest = np.abs(more[:, None] - log_s).argmin(axis=1)
         _, new = rows.fitted(variances_at(more), sites.of(nearest), tol=_ROUGH)
         log_s, sites = _joined(log_s, sites, more, new)

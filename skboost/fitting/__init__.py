@@ -18,7 +18,6 @@ from skboost.fitting._engines import (
     make_engine,
     make_limits,
     make_settings,
-    needs_start,
 )
 from skboost.fitting._estimator import (
     BoostedEstimator,

@@ -74,8 +74,9 @@ INIT = [StrOptions({"all", "single"})]
 def make_engine(target, params, starts, seed, n_jobs, box=None, x0_scale=None):
     """The engine for a target and the hyperparameters of `BOOSTING_CONSTRAINTS`.
 
-    `starts` (n_starts, dim) are where searches begin, and `n_jobs` counts threads over
-    them; in `box` further ones are drawn, and probes as far out as `x0_scale`.
+    `starts` (n_starts, dim), or what finds them, are where searches begin; `n_jobs`
+    counts threads over them; in `box` further ones are drawn, and probes as far out as
+    `x0_scale`.
 
     Raises
     ------
@@ -150,15 +151,6 @@ def check_single(starts, box):
         f"shape (dim,) or None; got {came}. Pass one of them, or init='all' for a "
         "component at every mode."
     )
-
-
-def needs_start(target, objective, family):
-    """Whether a fit may search from a start, and not at all scales in closed form."""
-    if target.scale_prior is None:
-        return True
-    _, family = _asked(objective, family, target.dim)
-    ways = ScaleProposer.ways(target, family)
-    return next(way for way in ways if not way.looks).searches
 
 
 def _asked(objective, family, dim):

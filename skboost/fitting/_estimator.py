@@ -149,7 +149,8 @@ class BoostedEstimator(FittingEstimator):
     ):
         """Boost a target and set every fitted attribute.
 
-        `data` is what callbacks are given (see `callback_data`), ``attributes(fit)``
+        `data` is what callbacks are given (see `callback_data`), `starts` are points
+        (n_starts, dim) or what finds them where a search asks, ``attributes(fit)``
         gives the model's own fitted attributes, ``posterior(mixture, names,
         constraints)`` makes ``posterior_`` of a mixture, and `params` are the
         hyperparameters, by default the estimator's own. ``iterated(run)`` hears of

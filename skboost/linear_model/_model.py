@@ -1,6 +1,7 @@
 """A linear model as one frozen object: what a fit begins with, and what stays of it."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Integral
 
 import numpy as np
@@ -10,10 +11,7 @@ from skboost._budget import Budget
 from skboost._sklearn import InstanceOf, StrOptions
 from skboost._solver import climb
 from skboost.families import MAX_FULL_DIM
-from skboost.fitting import (
-    BOOSTING_CONSTRAINTS,
-    needs_start,
-)
+from skboost.fitting import BOOSTING_CONSTRAINTS
 from skboost.linear_model._layout import Layout
 from skboost.linear_model._methods import POSITIVE
 from skboost.linear_model._summary import column_covariance, column_moments
@@ -189,11 +187,12 @@ def _learned(estimator, model, rows, data, update=False):
         model = replace(model, begun=begun, exposed=exposed)
         target, start = _updated(estimator, model, rows)
     else:
-        target, start = model.joint(rows), None
-        if needs_start(target, estimator.objective, estimator.family):
+        target = model.joint(rows)
+        start = partial(model.start, target, rows)
+        if target.scale_prior is None:
             # Seconds of the fit count from here, too.
             with target.ledger.within(Budget(estimator.max_time), raises=False):
-                start = model.start(target, rows)
+                start = start()
     return estimator._boost(
         target,
         data,

@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -35,14 +36,20 @@ class FamilyProposer(Proposer):
 
     They maximise the objective. The first are looked for from the starts, and from
     further ones drawn in the box. `x0_scale` says how far from the starts mass may lie,
-    where that is known.
+    where that is known. Starts (n_starts, dim) may `begin` as a function that finds
+    them when they are asked for: fits in closed form have no use for them.
     """
 
     family: object
     objective: object
-    starts: np.ndarray
+    begin: object
     box: Box | None = None
     x0_scale: np.ndarray | None = None
+
+    @cached_property
+    def starts(self):
+        """Where searches begin, (n_starts, dim)."""
+        return self.begin() if callable(self.begin) else self.begin
 
     def family_of(self, target):
         return self.family

@@ -42,10 +42,9 @@ class Way(NamedTuple):
     name: str
     needs: Callable
     fitted: Callable
-    # Whether components have the posterior's moments; whether they may be searched,
-    # from a start; and whether only a look at the rows says that it will do.
+    # Whether components have the posterior's moments; and whether only a look at the
+    # rows says that it will do.
     exact: bool = False
-    searches: bool = False
     looks: bool = False
 
 
@@ -78,11 +77,9 @@ WAYS = (
         lambda target, family: propagates(target, family) and not _counts(target),
         propagated_nodes,
     ),
-    Way(
-        "variational fits in closed form", propagates, propagated_nodes, searches=True
-    ),
-    Way("a search", lambda target, family: True, searched_nodes, searches=True),
-)  # fmt: skip
+    Way("variational fits in closed form", propagates, propagated_nodes),
+    Way("a search", lambda target, family: True, searched_nodes),
+)
 
 
 def _counts(target):

@@ -45,6 +45,8 @@ def target_given(target, node):
 
 def searched_nodes(proposer, target, settings):
     """The best components at every scale, weighted by their ELBO; see `Way`."""
+    # What the target guesses first comes with them.
+    proposer.starts  # noqa: B018
     parts = [None]
     for kind in range(len(target.scale_prior.roots)):
         if parts[1:] and target.ledger.budget.cuts():
