@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from skboost._math import LOG_2PI, log_sum_exp
-from skboost.families import Component
+from skboost.proposals._propagated import components_of
 from skboost.targets import (
     CommonScale,
     GLMTarget,
@@ -170,17 +170,13 @@ def normal_noise_nodes(proposer, target, settings):
     share = np.exp(given - height[:, None])
     height += prior.factor.value_and_score(log_s)[0]
     height -= height.max()
-    components, weights, nodes = [], [], []
-    for k, one in enumerate(log_s):
-        for part in _parts(share[k], levels, target.dim):
-            weights.append(np.exp(height[k]) * part.sum())
-            nodes.append(ScaleNode(float(one)))
-            moments = _moments(target, found, k, part, levels, sums, width)
-            params = family.from_moments(*moments)
-            components.append(Component(family, params))
-    weights = np.array(weights)
+    parts = [_parts(one, levels, target.dim) for one in share]
+    places, shares = np.repeat(np.arange(n_nodes), [*map(len, parts)]), np.vstack(parts)
+    moments = _moments(target, found, places, shares, levels, sums, width)
+    weights = np.exp(height[places]) * shares.sum(axis=1)
     weights[weights < _LIGHTEST * weights.max()] = 0.0
-    return components, weights, nodes
+    nodes = [ScaleNode(float(log_s[k])) for k in places]
+    return components_of(target, family, *moments), weights, nodes
 
 
 def _parts(share, levels, dim):
@@ -226,35 +222,41 @@ def _noise_levels(target, sums, width):
     return levels, log_noise
 
 
-def _moments(target, found, k, share, levels, sums, width):
-    """Mean and covariance of all parameters at one scale of the prior.
+def _moments(target, found, places, share, levels, sums, width):
+    """Means and covariances of all parameters about the centre, at scales of the prior.
 
-    `share` are the probabilities of the noise scales.
+    `share` (n, n_noise) are the probabilities of noise scales, `places` those of the
+    prior's scales in what was `found`.
     """
-    some = np.flatnonzero(share > 1e-7 * share.max())
-    step = np.ptp(levels[:2])
-    share, levels = share[some] / share[some].sum(), levels[some]
-    means, dents = found.means[k, some], found.dents[k, some]
-    variances, n = found.variances[k, some], len(sums.size)
-    within = np.zeros((target.dim, target.dim))
-    within[:n, :n] = np.diag(share @ variances) - dents.T @ (share[:, None] * dents)
+    step, n = np.ptp(levels[:2]), len(sums.size)
+    share = np.where(share > 1e-7 * share.max(axis=1, keepdims=True), share, 0.0)
+    share = (share / share.sum(axis=1, keepdims=True))[:, None, :]
+    means, dents, variances = (
+        values[places] for values in (found.means, found.dents, found.variances)
+    )
+    within = np.zeros((len(places), target.dim, target.dim))
+    within[:, range(n), range(n)] = (share @ variances)[:, 0]
+    within[:, :n, :n] -= (dents.swapaxes(1, 2) * share) @ dents
     if width is not None:
         noise = np.exp(2.0 * levels) / sums.weight
         # The intercept is what the mean response leaves, shrunk a little.
         kept = width**2 / (width**2 + noise)
-        across = variances * sums.mean - dents * (dents @ sums.mean)[:, None]
-        within[:n, n] = within[n, :n] = -(share * kept) @ across
-        within[n, n] = share @ (kept * (kept * (across @ sums.mean) + noise))
-        means = np.column_stack([means, kept * (sums.level - means @ sums.mean)])
+        across = variances * sums.mean - dents * (dents @ sums.mean)[..., None]
+        within[:, :n, n] = within[:, n, :n] = -((share * kept) @ across)[:, 0]
+        own = kept * (kept * (across @ sums.mean) + noise)
+        within[:, n, n] = (share[:, 0] * own).sum(axis=1)
+        level = kept * (sums.level - means @ sums.mean)
+        means = np.concatenate([means, level[..., None]], axis=2)
     if isinstance(target, NoisyGLMTarget):
-        means = np.column_stack([means, levels])
+        last = np.broadcast_to(levels[:, None], (*means.shape[:2], 1))
+        means = np.concatenate([means, last], axis=2)
     mean = share @ means
     away = means - mean
-    covariance = within + away.T @ (share[:, None] * away)
+    covariance = within + (away.swapaxes(1, 2) * share) @ away
     if isinstance(target, NoisyGLMTarget):
         # A node stands for what is around it.
-        covariance[-1, -1] = max(covariance[-1, -1], step**2 / 12.0)
+        last = covariance[:, -1, -1]
+        np.maximum(last, step**2 / 12.0, out=last)
     turn = np.eye(target.dim)
     turn[:n, :n] = target.scale[:n, None] * sums.axes
-    moments = (turn @ mean)[None], (turn @ covariance @ turn.T)[None]
-    return [part[0] for part in target.centring.gaussians_back(*moments)]
+    return mean[:, 0] @ turn.T, turn @ covariance @ turn.T

@@ -153,9 +153,9 @@ def _arrays(table):
     return X, block.y, np.broadcast_to(block.weight, len(block)), offset
 
 
-def _components(target, family, gaussians):
-    """Of parameters, from `Gaussians` of those about the centre."""
-    means, covariances = target.centring.gaussians_back(*gaussians[1:])
+def components_of(target, family, means, covariances):
+    """Of parameters, from moments (n, dim), (n, dim, dim) of those about the centre."""
+    means, covariances = target.centring.gaussians_back(means, covariances)
     if covariances.ndim == 3:
         family = _kept(family, target.dim)
         covariances, roots = _proper(covariances)
@@ -218,7 +218,9 @@ class PropagatedProposer(DensityProposer):
         gaussians = signed_rows(target, self.family).gaussians(
             target.scale[None] ** 2, bounded=target.log_concave
         )
-        return Mixture.single(*_components(target, self.family, gaussians)), Modes()
+        return Mixture.single(
+            *components_of(target, self.family, *gaussians[1:])
+        ), Modes()
 
 
 def propagated_nodes(proposer, target, settings):
@@ -242,7 +244,7 @@ def mixture_of(parts, target, family):
     for kind, part in enumerate(parts):
         values = zip(part.log_s, part.bounded, strict=True)
         nodes += [ScaleNode(float(s), kind, bool(low)) for s, low in values]
-        components += _components(target, family, part.gaussians)
+        components += components_of(target, family, *part.gaussians[1:])
         light = np.minimum(part.weights, share[kind]) < _LIGHTEST
         weights.append(np.where(light, 0.0, share[kind] * part.weights))
     return components, np.concatenate(weights), nodes
