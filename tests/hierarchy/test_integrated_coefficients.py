@@ -1,4 +1,4 @@
-"""Normal coefficients integrated out beside effects of groups, by brute force."""
+"""Effects of groups of normal responses, and their coefficients, by brute force."""
 
 import pickle
 from dataclasses import replace
@@ -30,6 +30,7 @@ from skboost.transforms import LowerBound
 from .conftest import (
     ALL_LIKELIHOODS,
     LIKELIHOODS,
+    choose_tables,
     differences,
     effects_matrix,
     flattened,
@@ -49,11 +50,22 @@ INTEGRATED = [
     (IntegratedNormalMarginal, "intercepts"),
     (IntegratedNormalMarginal, "slopes"),
     (IntegratedNormalMarginal, "crossed"),
-    (IntegratedNormalMarginal, "nested"),
     (CrossedNormalMarginal, "slopes"),
     (CrossedNormalMarginal, "crossed"),
     (CrossedNormalMarginal, "nested"),
 ]
+# With coefficients beside scales, and with tables of cells that are sparse.
+EVERY = [
+    *((*case, SCALE, False) for case in INTEGRATED),
+    (NormalMarginal, "none", None, False),
+    (NormalMarginal, "intercepts", None, False),
+    (NormalMarginal, "slopes", None, False),
+    (CrossedNormalMarginal, "nested", None, False),
+    (CrossedNormalMarginal, "crossed", None, False),
+    (CrossedNormalMarginal, "crossed", None, True),
+]
+every = pytest.mark.parametrize(("kind", "name", "scale", "sparse"), EVERY)
+DRAWN = [case for case in EVERY if case[1] != "none" or case[2] is SCALE]
 
 
 def rows_of(name):
@@ -62,62 +74,87 @@ def rows_of(name):
     return replace(rows, y=rows.y + rows.X @ [1.0, -0.5])
 
 
-def scales_of(rows, n=3):
-    """No coefficients, logarithms of scales of effects and of noise."""
-    levels = points(rows, 1, n)[:, 2:]
-    return np.empty((n, 0)), levels[:, :-1], levels[:, -1]
+class Model:
+    """A marginal, points (n, ...) of all that it takes, and what brute force needs."""
+
+    def __init__(self, kind, name, scale, n=3):
+        self.rows = rows = rows_of(name)
+        self.marginal = kind(rows) if scale is None else kind(rows, scale)
+        self.theta, self.scale = points(rows, 1, n)[:, 2 * (scale is not None) :], scale
+        self.Z, self.scale_of = effects_matrix(rows)
+
+    def split(self, theta):
+        beta = theta[:, : 2 * (self.scale is None)]
+        return beta, theta[:, beta.shape[1] : -1], theta[:, -1]
+
+    def parts(self, s):
+        """Mean, random columns, the standard deviations of these, and of the noise."""
+        beta, levels, noise = (part[s] for part in self.split(self.theta))
+        sizes = np.exp(levels)[self.scale_of]
+        if self.scale is None:
+            return self.rows.X @ beta, self.Z, sizes, np.exp(noise)
+        columns = np.hstack([self.rows.X, self.Z])
+        return np.zeros(len(columns)), columns, np.append(SCALE, sizes), np.exp(noise)
 
 
-def whole(rows, levels, noise_level):
-    """Columns of X and of all effects, and the standard deviations of their priors."""
-    Z, scale_of = effects_matrix(rows)
-    sizes = np.append(SCALE, np.exp(levels)[scale_of])
-    return np.hstack([rows.X, Z]), sizes, np.exp(noise_level)
-
-
-@pytest.mark.parametrize(("kind", "name"), INTEGRATED)
-def test_what_is_left_is_the_density_of_all_responses(kind, name):
-    rows = rows_of(name)
-    marginal, given = kind(rows, SCALE), scales_of(rows)
-    value, score = marginal.value_and_score(*given)
-    np.testing.assert_allclose(marginal.value(*given), value, rtol=1e-10)
+@every
+def test_what_is_left_is_the_density_of_all_responses(
+    kind, name, scale, sparse, monkeypatch
+):
+    choose_tables(monkeypatch, sparse)
+    model = Model(kind, name, scale)
+    rows, given = model.rows, model.split(model.theta)
+    value, score = model.marginal.value_and_score(*given)
+    if scale is not None:
+        np.testing.assert_allclose(model.marginal.value(*given), value, rtol=1e-10)
     # A weight of two is a row that stands twice.
     repeated = np.repeat(np.arange(len(rows.y)), rows.weight.astype(int))
     for s, found in enumerate(value):
-        columns, sizes, noise = whole(rows, given[1][s], given[2][s])
+        mean, columns, sizes, noise = model.parts(s)
         sized = columns[repeated] * sizes
         covariance = sized @ sized.T + noise**2 * np.eye(len(repeated))
-        exact = multivariate_normal(np.zeros(len(repeated)), covariance)
+        exact = multivariate_normal(mean[repeated], covariance)
         assert found == pytest.approx(exact.logpdf(rows.y[repeated]), abs=1e-9)
 
     def at(theta):
-        return marginal.value_and_score(theta[:, :0], theta[:, :-1], theta[:, -1])[0]
+        return model.marginal.value_and_score(*model.split(theta))[0]
 
-    slopes = differences(at, np.column_stack(given))
-    np.testing.assert_allclose(score, slopes, atol=1e-6)
+    np.testing.assert_allclose(score, differences(at, model.theta), atol=1e-6)
 
 
-@pytest.mark.parametrize(("kind", "name"), INTEGRATED)
-def test_coefficients_and_effects_are_drawn_from_their_joint_gaussian(kind, name):
-    n, rows = 400, rows_of(name)
-    given = [np.repeat(part[:1], n, axis=0) for part in scales_of(rows)]
-    marginal, rng = kind(rows, SCALE), np.random.default_rng(4)
-    normals = (*standard_normals(rows, n), rng.normal(size=(len(SCALE), n, 1)))
-    *effects, coef = marginal.effects(normals, *given)
-    flat = flattened((coef, *effects))
-    columns, sizes, noise = whole(rows, given[1][0], given[2][0])
+@pytest.mark.parametrize(
+    ("kind", "name", "scale", "sparse"),
+    # Many other effects come from conjugate gradients.
+    [*DRAWN, (CrossedNormalMarginal, "crossed", None, None)],
+)
+def test_what_is_drawn_is_of_the_joint_gaussian(kind, name, scale, sparse, monkeypatch):
+    choose_tables(monkeypatch, sparse)
+    if sparse is None:
+        monkeypatch.setattr("skboost.hierarchy._crossed_normal._FEW", 0)
+    n, model = 400, Model(kind, name, scale, 1)
+    rows, rng = model.rows, np.random.default_rng(4)
+    normals = standard_normals(rows, n)
+    given = model.split(np.repeat(model.theta, n, axis=0))
+    if scale is None:
+        effects = model.marginal.effects(normals, *given)
+    else:
+        normals = (*normals, rng.normal(size=(len(SCALE), n, 1)))
+        *effects, coef = model.marginal.effects(normals, *given)
+        effects = (coef, *effects)
+    flat, (fixed, columns, sizes, noise) = flattened(effects), model.parts(0)
     weight = rows.weight / noise**2
     covariance = np.linalg.inv((columns.T * weight) @ columns + np.diag(sizes**-2.0))
-    mean = covariance @ (columns.T @ (weight * rows.y))
+    mean = covariance @ (columns.T @ (weight * (rows.y - fixed)))
     np.testing.assert_allclose(flat.mean(axis=0), mean, atol=1e-9)
     # Five standard errors of draws that come in pairs; there are hundreds of entries.
     size = np.sqrt(np.outer(np.diag(covariance), np.diag(covariance)))
     atol = 5.0 * np.sqrt(2.0 / n)
     np.testing.assert_allclose(np.cov(flat.T) / size, covariance / size, atol=atol)
-    # Coefficients alone, as they stand beside scales.
-    centre, root = marginal.coefficients(*(part[:2] for part in given[1:]))
-    np.testing.assert_allclose(centre[1], mean[:2], atol=1e-9)
-    np.testing.assert_allclose(root[1] @ root[1].T, covariance[:2, :2], atol=1e-9)
+    if scale is not None:
+        # Coefficients alone, as they stand beside scales.
+        centre, root = model.marginal.coefficients(*(part[:2] for part in given[1:]))
+        np.testing.assert_allclose(centre[1], mean[:2], atol=1e-9)
+        np.testing.assert_allclose(root[1] @ root[1].T, covariance[:2, :2], atol=1e-9)
 
 
 def targets(rows):
@@ -254,20 +291,6 @@ def test_rows_without_noise_have_no_density_beyond_that_of_no_residuals(name, sc
 
 
 # --- other likelihoods, by Laplace's method
-
-
-@pytest.mark.parametrize("name", ["slopes", "crossed"])
-@pytest.mark.parametrize(("likelihood", "response"), ALL_LIKELIHOODS)
-def test_gradients_of_laplace_without_coefficients(likelihood, response, name):
-    rows = of(name, response)
-    marginal, n = LaplaceMarginal(rows, likelihood, SCALE), n_scales(rows)
-    theta = points(rows, likelihood.n_further)[:, 2:]
-
-    def at(theta):
-        return marginal.value_and_score(theta[:, :0], theta[:, :n], *theta[:, n:].T)
-
-    slopes = differences(lambda theta: at(theta)[0], theta)
-    np.testing.assert_allclose(at(theta)[1], slopes, atol=1e-6)
 
 
 def by_quadrature(rows, marginal, levels, *further):
@@ -432,6 +455,16 @@ def test_what_laplace_misses_is_learned_as_a_trend():
 # --- other likelihoods of one factor: by Laplace's method over quadrature
 
 
+over = pytest.mark.parametrize(
+    ("likelihood", "response", "name"),
+    [
+        (*ALL_LIKELIHOODS[0], "slopes"),
+        (*ALL_LIKELIHOODS[1], "intercepts"),
+        (*ALL_LIKELIHOODS[2], "intercepts"),
+    ],
+)
+
+
 def over_quadrature(rows, likelihood, scales=0.4):
     """A marginal that has looked at some levels, these, and whether it can be used."""
     d = n_scales(rows) + likelihood.n_further
@@ -446,8 +479,7 @@ def apart(theta, rows):
     return theta[:, :n], *theta[:, n:].T
 
 
-@pytest.mark.parametrize("name", ["intercepts", "slopes"])
-@pytest.mark.parametrize(("likelihood", "response"), ALL_LIKELIHOODS[:3])
+@over
 def test_over_quadrature_scales_are_left(likelihood, response, name):
     rows = of(name, response)
     marginal, levels, reliable = over_quadrature(rows, likelihood)
@@ -476,8 +508,7 @@ def test_over_quadrature_scales_are_left(likelihood, response, name):
         np.testing.assert_allclose(spread / size, 1.0, atol=0.03)
 
 
-@pytest.mark.parametrize("name", ["intercepts", "slopes"])
-@pytest.mark.parametrize(("likelihood", "response"), ALL_LIKELIHOODS[:3])
+@over
 def test_over_quadrature_weights_make_draws_exact(likelihood, response, name):
     rows, n = of(name, response), 400
     marginal, levels, _ = over_quadrature(rows, likelihood)

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.integrate import quad
 from scipy.special import expit
-from scipy.stats import multivariate_normal, nbinom, norm, poisson, t
+from scipy.stats import nbinom, norm, poisson, t
 
 from skboost.hierarchy import (
     CrossedNormalMarginal,
@@ -39,8 +39,6 @@ from .conftest import (
     choose_tables,
     counts,
     differences,
-    effects_matrix,
-    flattened,
     grouped,
     normal,
     of,
@@ -49,70 +47,6 @@ from .conftest import (
     standard_normals,
     zeros_and_ones,
 )
-
-
-@pytest.mark.parametrize(
-    ("kind", "name", "sparse"),
-    [
-        (NormalMarginal, "none", False),
-        (NormalMarginal, "intercepts", False),
-        (NormalMarginal, "slopes", False),
-        (CrossedNormalMarginal, "slopes", False),
-        (CrossedNormalMarginal, "nested", False),
-        (CrossedNormalMarginal, "crossed", False),
-        (CrossedNormalMarginal, "crossed", True),
-    ],
-)
-def test_normal_marginals_are_the_density_of_all_responses(
-    kind, name, sparse, monkeypatch
-):
-    choose_tables(monkeypatch, sparse)
-    rows = of(name, normal, offset=False)
-    theta = points(rows, 1)
-    marginal = kind(rows)
-    found, _ = marginal.value_and_score(*split(theta, rows, True))
-    # A weight of two is a row that stands twice.
-    repeated = np.repeat(np.arange(len(rows.y)), rows.weight.astype(int))
-    Z, scale_of = effects_matrix(rows)
-    for one, value in zip(theta, found, strict=True):
-        sized = Z[repeated] * np.exp(one[2:-1])[scale_of]
-        covariance = sized @ sized.T + np.exp(2.0 * one[-1]) * np.eye(len(repeated))
-        exact = multivariate_normal(rows.X[repeated] @ one[:2], covariance)
-        assert value == pytest.approx(exact.logpdf(rows.y[repeated]), abs=1e-9)
-    assert_score_is_the_slope(marginal, theta, rows, True, 1e-6)
-
-
-@pytest.mark.parametrize(
-    ("kind", "name", "n", "sparse"),
-    [
-        (NormalMarginal, "intercepts", 4000, False),
-        (NormalMarginal, "slopes", 4000, False),
-        (CrossedNormalMarginal, "crossed", 400, False),
-        (CrossedNormalMarginal, "crossed", 400, True),
-        # Those of many other effects come from conjugate gradients.
-        (CrossedNormalMarginal, "crossed", 400, None),
-    ],
-)
-def test_effects_of_normal_models_are_drawn_from_their_gaussian(
-    kind, name, n, sparse, monkeypatch
-):
-    choose_tables(monkeypatch, sparse)
-    if sparse is None:
-        monkeypatch.setattr("skboost.hierarchy._crossed_normal._FEW", 0)
-    rows = of(name, normal, offset=False)
-    theta = np.repeat(points(rows, 1)[:1], n, axis=0)
-    draws = kind(rows).effects(standard_normals(rows, n), *split(theta, rows, True))
-    flat = flattened(draws)
-    Z, scale_of = effects_matrix(rows)
-    weight = rows.weight / np.exp(2.0 * theta[0, -1])
-    precision = (Z.T * weight) @ Z + np.diag(np.exp(-2.0 * theta[0, 2:-1])[scale_of])
-    covariance = np.linalg.inv(precision)
-    mean = covariance @ (Z.T @ (weight * (rows.y - rows.X @ theta[0, :2])))
-    np.testing.assert_allclose(flat.mean(axis=0), mean, atol=1e-9)
-    # Four standard errors of draws that come in pairs.
-    size = np.sqrt(np.outer(np.diag(covariance), np.diag(covariance)))
-    atol = 4.0 * np.sqrt(2.0 / n)
-    np.testing.assert_allclose(np.cov(flat.T) / size, covariance / size, atol=atol)
 
 
 @pytest.mark.parametrize("n_steps", [60, 0])
@@ -262,8 +196,15 @@ def test_quadrature_of_groups_whose_responses_are_equal(n_rows, scale):
     assert found[0] == pytest.approx(np.log(parts).sum(), abs=4e-3)
 
 
-@pytest.mark.parametrize("name", ["intercepts", "slopes"])
-@pytest.mark.parametrize(("likelihood", "response"), ALL_LIKELIHOODS)
+# In two dimensions there are two ways: with and without a further parameter.
+@pytest.mark.parametrize(
+    ("likelihood", "response", "name"),
+    [
+        *((*case, "intercepts") for case in ALL_LIKELIHOODS),
+        *((*case, "slopes") for case in (ALL_LIKELIHOODS[0], ALL_LIKELIHOODS[2])),
+        (*ALL_LIKELIHOODS[3], "slopes"),
+    ],
+)
 def test_gradients_of_quadrature_are_those_of_the_integral(likelihood, response, name):
     rows = of(name, response, n=24, offset=False)
     noise = likelihood.n_further

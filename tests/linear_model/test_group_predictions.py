@@ -1,11 +1,14 @@
 """Predictions of models with groups by some factors, by none and for new groups."""
 
+from functools import partial
+
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
-import skboost
 from skboost import BoostedHierarchicalLinearRegression
+
+from ..cases import HIERARCHICAL, fitted
 
 pd = pytest.importorskip("pandas")
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -61,23 +64,30 @@ def test_factors_whose_effects_count():
             model.predict(X, groups=wrong)
 
 
-@pytest.mark.parametrize("kind", ["Logistic", "Ordinal", "Poisson"])
-def test_every_response_is_predicted_with_some_factors(kind):
-    rng = np.random.default_rng(4)
-    X = pd.DataFrame({"x": rng.normal(size=80), "g": np.arange(80) % 5})
-    y = rng.poisson(np.exp(0.4 * X["x"] + np.linspace(-1.5, 1.5, 5)[X["g"]]))
-    y = y if kind == "Poisson" else np.minimum(y, 1 + (kind == "Ordinal"))
-    cls = getattr(skboost, f"BoostedHierarchical{kind}Regression")
-    model = cls(groups=["g"], max_iter=1, random_state=0).fit(X, y)
-    names = ["predict", "log_predictive_density"]
-    names += {
-        "Poisson": ["predict_interval"],
-        "Ordinal": ["predict_proba", "predict_log_proba"],
-        "Logistic": ["predict_proba", "predict_proba_interval", "predict_uncertainty"],
-    }[kind]
-    for name in names:
-        answer, more = getattr(model, name), (y,) if name.endswith("density") else ()
-        known, zero = answer(X, *more), answer(X, *more, groups="none")
-        assert np.max(np.abs(np.subtract(known, zero))) > 0.1
-        assert_allclose(answer(X, *more, groups=["g"]), known)
-        assert_allclose(answer(X[["x"]], *more, groups="none"), zero)
+ASKED = {
+    "predict_interval", "predict_proba", "predict_log_proba", "predict_proba_interval",
+    "predict_uncertainty",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HIERARCHICAL)
+def test_every_response_is_predicted_with_some_factors(name):
+    model, case = fitted(name), HIERARCHICAL[name]
+    X, y = case.X, case.y
+    for method in {"predict", "log_predictive_density"} | ASKED & {*dir(model)}:
+        ask = partial(getattr(model, method), **case.offset)
+        more = (y,) if method.endswith("density") else ()
+        known, zero, same, less = (
+            np.asarray(ask(rows, *more, **how))
+            for rows, how in (
+                (X, {}), (X, {"groups": "none"}), (X, {"groups": ["x2"]}),
+                (X[:, :2], {"groups": "none"}),
+            )
+        )  # fmt: skip
+        if method == "predict":
+            assert_array_equal(same, known)
+            assert_array_equal(less, zero)
+            continue
+        assert np.max(np.abs(known - zero)) > 1e-3
+        assert_allclose(same, known)
+        assert_allclose(less, zero)

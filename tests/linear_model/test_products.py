@@ -19,8 +19,7 @@ pd = pytest.importorskip("pandas")
 pytest.importorskip("formulaic")
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
-ORIGINS = 0.0, 200.0, 2020.0
-FAR = 200.0, 2020.0
+FAR = 2020.0
 
 
 def baked(n_rows):
@@ -98,28 +97,26 @@ SLOW = [pytest.mark.slow]
     ],
 )
 def test_effects_are_those_about_the_centre(case):
-    cakes = baked(1000 if case.startswith("grouped") else 4000)
-    near = fitted(case, cakes, 0.0)
+    # Fewer counts leave the prior of their scale a say.
+    cakes = baked(4000 if case == "counts" else 1000)
+    near, far = (fitted(case, cakes, origin) for origin in (0.0, FAR))
     ask = "predict_proba" if hasattr(near, "classes_") else "predict"
     mean, std = effects(near, 0.0)
     expected = getattr(near, ask)(cakes)
-    for origin in FAR:
-        far = fitted(case, cakes, origin)
-        found = effects(far, origin)
-        assert_allclose(found[1], std, rtol=0.05)
-        assert_allclose(found[0], mean, atol=0.2 * std.max())
-        answers = getattr(far, ask)(at(origin, cakes))
-        assert_allclose(answers, expected, atol=0.05 * expected.std())
+    found = effects(far, FAR)
+    assert_allclose(found[1], std, rtol=0.05)
+    assert_allclose(found[0], mean, atol=0.2 * std.max())
+    answers = getattr(far, ask)(at(FAR, cakes))
+    assert_allclose(answers, expected, atol=0.05 * expected.std())
 
 
-@pytest.mark.parametrize("origin", ORIGINS)
 @pytest.mark.parametrize(
     "case", ["numbers", "numbers, scale as it is", "grouped numbers"]
 )
-def test_standard_errors_are_those_of_least_squares(case, origin):
+def test_standard_errors_are_those_of_least_squares(case):
     cakes = baked(4000)
-    model = fitted(case, cakes, origin)
-    temp, kinds = at(origin, cakes)["temp"], [cakes["recipe"] == k for k in "bc"]
+    model = fitted(case, cakes, FAR)
+    temp, kinds = at(FAR, cakes)["temp"], [cakes["recipe"] == k for k in "bc"]
     columns = [*kinds, temp, *(temp * kind for kind in kinds), np.ones(len(cakes))]
     X = np.column_stack(columns).astype(float)
     if case == "grouped numbers":
@@ -140,17 +137,16 @@ RIGHT = (
 @pytest.mark.parametrize("right", RIGHT)
 def test_scales_of_products_do_not_depend_on_origins(right):
     cakes = baked(300)
-    near, *others = (
+    near, far = (
         fitted("numbers, scale as it is", cakes, origin, right, max_iter=1)
-        for origin in ORIGINS
+        for origin in (0.0, FAR)
     )
     names = list(near.feature_names_in_)
     last = [name.count(":") == max(n.count(":") for n in names) for name in names]
-    for far in others:
-        assert_allclose(far._model_.scale[:-1][last], near._model_.scale[:-1][last])
-        # What they contain is widened.
-        assert (far._model_.scale[:-1] > 0.99 * near._model_.scale[:-1]).all()
-        assert (far._model_.scale[:-1] > 5.0 * near._model_.scale[:-1]).any()
+    near, far = near._model_.scale[:-1], far._model_.scale[:-1]
+    assert_allclose(far[last], near[last])
+    # What they contain is widened.
+    assert (far > 0.99 * near).all() and (far > 5.0 * near).any()
 
 
 def test_weights_are_rows():
@@ -165,10 +161,13 @@ def test_weights_are_rows():
     assert_allclose(one.coef_interval(), two.coef_interval(), rtol=1e-3)
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, marks=SLOW * ("ordered" in case)) for case in CASES],
+)
 def test_without_products_nothing_changes(case):
     kind, response, *settings = CASES[case]
-    cakes, parameters = at(200.0, baked(300)), dict(*settings) | {"random_state": 0}
+    cakes, parameters = at(200.0, baked(80)), dict(*settings) | {"random_state": 0}
     # Categories have no origin.
     cakes["b"], cakes["in b"] = cakes["recipe"] == "b", cakes["wet"] > 0.5
     cakes["both"] = cakes["b"] & cakes["in b"]
@@ -186,7 +185,7 @@ def test_without_products_nothing_changes(case):
 
 
 def test_factors_without_a_mean_and_products_that_others_determine():
-    cakes = baked(4000)
+    cakes = baked(1000)
     case = "numbers, scale as it is"
     plain = fitted(case, cakes, 0.0, "temp + wet", max_iter=1)
     product = fitted(case, cakes, 0.0, "temp * wet", max_iter=1)

@@ -20,7 +20,7 @@ CASES = LINEAR | OTHERS | SVI
 def test_columns_in_another_order_give_the_same_answers(name, tmp_path):
     case = CASES[name]
     frame = pd.DataFrame(case.X, columns=[*"abc"][: case.X.shape[1]])
-    model = case.new(**{"groups": ["c"]} if name.startswith("groups") else {})
+    model = case.new(max_iter=1, **{"groups": ["c"]} if "groups" in name else {})
     model.fit(**case.data() | {"X": frame})
     model.export(tmp_path / "file.py")
     written = runpy.run_path(str(tmp_path / "file.py"))

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from functools import cache
+from runpy import run_path
 
 import numpy as np
 import pytest
@@ -15,7 +16,6 @@ from skboost import (
     BoostedBayesianLogisticRegression,
     BoostedBayesianPoissonRegression,
     BoostedGaussianMixture,
-    BoostedHierarchicalPoissonRegression,
     OnlineBayesianLinearRegression,
     OnlineBayesianLogisticRegression,
 )
@@ -111,19 +111,15 @@ QUICK = ("full", "low rank", "three classes", "linear", "boolean", "poisson",
 SLOW = [pytest.param(n, marks=pytest.mark.slow) for n in MODELS if n not in QUICK]
 
 
-@pytest.fixture(scope="module", params=[*QUICK, *SLOW])
-def exported(request, folder):
-    """A fitted model, and its exported module's names after running it here."""
-    model = model_of(request.param)
-    path = folder / f"{request.param.replace(' ', '_').replace(',', '')}.py"
+@pytest.mark.parametrize("name", [*QUICK, *SLOW])
+def test_predictions_are_those_of_the_estimator_bit_for_bit(name, folder):
+    model, path = model_of(name), folder / f"{name}.py"
     model.export(path)
-    names = {"__name__": path.stem}
-    exec(compile(path.read_text(encoding="utf-8"), path, "exec"), names)
-    return model, names
-
-
-def test_predictions_are_those_of_the_estimator_bit_for_bit(exported):
-    model, names = exported
+    names = run_path(str(path))
+    with pytest.raises(ValueError, match=r"shape \(n_samples, 3\); got \(2, 2\)"):
+        names["predict"](np.zeros((2, 2)))
+    with pytest.raises(ValueError, match="finite"):
+        names["predict"](np.full((1, 3), np.nan))
     if hasattr(model, "predict_proba"):
         assert np.array_equal(names["predict_proba"](NEW), model.predict_proba(NEW))
         labels = names["predict"](NEW)
@@ -135,33 +131,6 @@ def test_predictions_are_those_of_the_estimator_bit_for_bit(exported):
     assert np.array_equal(names["predict"](rows), model.predict(rows))
     expected = model.predict(rows, return_std=True)
     assert np.array_equal(names["predict"](rows, return_std=True), expected)
-
-
-def test_offsets_are_taken(folder):
-    model = model_of("poisson")
-    model.export(folder / "offsets.py")
-    names = {"__name__": "offsets"}
-    exec((folder / "offsets.py").read_text(encoding="utf-8"), names)
-    offset = np.linspace(-1.0, 1.0, 40)
-    found = names["predict"](NEW[:40], offset)
-    assert np.array_equal(found, model.predict(NEW[:40], offset))
-    with pytest.raises(ValueError, match="offset"):
-        names["predict"](NEW[:40], offset[1:])
-    rows = np.column_stack([NEW[:40, :1], np.arange(40) % 4])
-    counts = np.arange(40) % 3
-    grouped = BoostedHierarchicalPoissonRegression(groups=[1], max_iter=1)
-    grouped.fit(rows, counts).export(folder / "grouped.py")
-    exec((folder / "grouped.py").read_text(encoding="utf-8"), names)
-    expected = grouped.predict(rows) * np.exp(offset)
-    assert_allclose(names["predict"](rows, offset=offset), expected)
-
-
-def test_bad_rows_are_refused(exported):
-    _, names = exported
-    with pytest.raises(ValueError, match=r"shape \(n_samples, 3\); got \(2, 2\)"):
-        names["predict"](np.zeros((2, 2)))
-    with pytest.raises(ValueError, match="finite"):
-        names["predict"](np.full((1, 3), np.nan))
 
 
 RUNS_ALONE = """
@@ -225,12 +194,9 @@ def test_a_file_that_can_not_be_written_leaves_the_old_one(tmp_path, monkeypatch
     assert [p.name for p in tmp_path.iterdir()] == ["model.py"]
 
 
-def test_unfitted_models_are_refused(tmp_path):
+def test_what_cannot_be_written_is_refused(tmp_path):
     with pytest.raises(ValueError, match="not fitted"):
         BoostedBayesianLogisticRegression().export(tmp_path / "model.py")
-
-
-def test_labels_that_have_no_text_are_refused(tmp_path):
     model = BinaryClassifier(1, False, np.array([1j, 2j]), np.ones(1), ())
     with pytest.raises(ValueError, match=r"got \['complex'\]"):
         write_module(tmp_path / "model.py", model, "Classifier")
@@ -239,9 +205,7 @@ def test_labels_that_have_no_text_are_refused(tmp_path):
 def test_families_without_a_quadrature_come_as_draws(folder):
     model = model_of("own family")
     model.export(folder / "own.py")
-    names = {"__name__": "own"}
-    exec((folder / "own.py").read_text(encoding="utf-8"), names)
-    (part, *_) = names["_MODEL"].parts
+    (part, *_) = run_path(str(folder / "own.py"))["_MODEL"].parts
     assert part.draws.shape == (1024, 4)
     assert_allclose(part.moments(np.eye(4))[0], model.posterior_.mean(), atol=0.1)
 

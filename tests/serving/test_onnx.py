@@ -38,21 +38,20 @@ def outputs(model, X):
     return dict(zip(names, session.run(None, {"X": X}), strict=True))
 
 
-def classifiers():
-    learned = TINY | {"prior_scale": "learn"}
-    yield "full", BoostedBayesianLogisticRegression(**learned), TWO
-    diag = {"family": "gaussian-diag", "fit_intercept": False}
-    yield "diag", BoostedBayesianLogisticRegression(**TINY, **diag), TWO
-    low_rank = {"family": Gaussian("low_rank", rank=1)}
-    yield "low rank", BoostedBayesianLogisticRegression(**TINY, **low_rank), TWO
-    yield "integers", BoostedBayesianLogisticRegression(**TINY), 3 * (TWO == "no")
-    yield "boolean, online", OnlineBayesianLogisticRegression(), TWO == "no"
-    yield "reals, online", OnlineBayesianLogisticRegression(), 3.0 * (TWO == "no")
+LOGISTIC, LINEAR = BoostedBayesianLogisticRegression, BoostedBayesianLinearRegression
+DIAG = {"family": "gaussian-diag", "fit_intercept": False}
+LOW_RANK = {"family": Gaussian("low_rank", rank=1)}
+CLASSIFIERS = {
+    "full": (LOGISTIC(**TINY | {"prior_scale": "learn"}), TWO),
+    "diag": (LOGISTIC(**TINY, **DIAG), TWO),
+    "low rank": (LOGISTIC(**TINY, **LOW_RANK), TWO),
+    "integers": (LOGISTIC(**TINY), 3 * (TWO == "no")),
+    "boolean, online": (OnlineBayesianLogisticRegression(), TWO == "no"),
+    "reals, online": (OnlineBayesianLogisticRegression(), 3.0 * (TWO == "no")),
+}
 
 
-@pytest.mark.parametrize(
-    ("model", "y"), [c[1:] for c in classifiers()], ids=[c[0] for c in classifiers()]
-)
+@pytest.mark.parametrize(("model", "y"), CLASSIFIERS.values(), ids=CLASSIFIERS)
 def test_binary_classifiers(model, y):
     model.fit(X, y)
     found = outputs(model.to_onnx(), NEW)
@@ -80,23 +79,19 @@ def test_every_width_of_the_linear_predictor(std):
     assert_allclose(found, sigmoid_expectation(mean, std), rtol=0.0, atol=1e-9)
 
 
-def regressions():
-    yield "inferred noise", BoostedBayesianLinearRegression(**TINY)
-    yield "known noise", BoostedBayesianLinearRegression(**TINY, noise_scale=0.7)
-    noise = {"noise": "student_t", "noise_df": 2.0, "fit_intercept": False}
-    yield "no variance", BoostedBayesianLinearRegression(**TINY, **noise)
-    yield "online", OnlineBayesianLinearRegression()
-    yield (
-        "online, diag",
-        OnlineBayesianLinearRegression(
-            method="ngvi", covariance="diag", noise_scale=1.0
-        ),
-    )
+NO_VARIANCE = {"noise": "student_t", "noise_df": 2.0, "fit_intercept": False}
+REGRESSIONS = {
+    "inferred noise": LINEAR(**TINY),
+    "known noise": LINEAR(**TINY, noise_scale=0.7),
+    "no variance": LINEAR(**TINY, **NO_VARIANCE),
+    "online": OnlineBayesianLinearRegression(),
+    "online, diag": OnlineBayesianLinearRegression(
+        method="ngvi", covariance="diag", noise_scale=1.0
+    ),
+}
 
 
-@pytest.mark.parametrize(
-    "model", [r[1] for r in regressions()], ids=[r[0] for r in regressions()]
-)
+@pytest.mark.parametrize("model", REGRESSIONS.values(), ids=REGRESSIONS)
 def test_linear_regressions(model):
     model.fit(X, REAL)
     found = outputs(model.to_onnx(), NEW)
@@ -105,28 +100,21 @@ def test_linear_regressions(model):
     assert_allclose(found["std"], std, rtol=1e-9)
 
 
-def several():
-    three = np.digitize(ETA + RNG.logistic(size=50), [-1.0, 1.0])
-    five = np.digitize(ETA, [-2.0, -0.5, 0.5, 2.0])
-    diag = {"family": "gaussian-diag", "fit_intercept": False}
-    low_rank = {"family": Gaussian("low_rank", rank=1)}
-    for name, options in {"": {}, ", diag": diag, ", low rank": low_rank}.items():
-        model = BoostedBayesianLogisticRegression(**TINY, **options)
-        yield f"three{name}", model, three, 1e-9
-    yield "five", BoostedBayesianLogisticRegression(**TINY), five, 1e-9
-    laplace = BoostedBayesianLogisticRegression(**TINY, family="laplace")
-    yield "by draws", laplace, three, 1e-12
-    yield "online", OnlineBayesianLogisticRegression(), three, 1e-9
-    sharp = BoostedBayesianLogisticRegression(**TINY, sharpen=True)
-    yield "sharpened", sharp, three, 1e-9
-    yield "two, sharpened", sharp, (ETA > 0).astype(int), 1e-9
+THREE = np.digitize(ETA + RNG.logistic(size=50), [-1.0, 1.0])
+SHARP = LOGISTIC(**TINY, sharpen=True)
+SEVERAL = {
+    "three": (LOGISTIC(**TINY), THREE, 1e-9),
+    "three, diag": (LOGISTIC(**TINY, **DIAG), THREE, 1e-9),
+    "three, low rank": (LOGISTIC(**TINY, **LOW_RANK), THREE, 1e-9),
+    "five": (LOGISTIC(**TINY), np.digitize(ETA, [-2.0, -0.5, 0.5, 2.0]), 1e-9),
+    "by draws": (LOGISTIC(**TINY, family="laplace"), THREE, 1e-12),
+    "online": (OnlineBayesianLogisticRegression(), THREE, 1e-9),
+    "sharpened": (SHARP, THREE, 1e-9),
+    "two, sharpened": (SHARP, (ETA > 0).astype(int), 1e-9),
+}
 
 
-@pytest.mark.parametrize(
-    ("model", "y", "tolerance"),
-    [c[1:] for c in several()],
-    ids=[c[0] for c in several()],
-)
+@pytest.mark.parametrize(("model", "y", "tolerance"), SEVERAL.values(), ids=SEVERAL)
 def test_several_classes(model, y, tolerance):
     labels = np.array(list("abcde"))[y]
     near = NEW[:40]
@@ -141,26 +129,18 @@ def test_several_classes(model, y, tolerance):
 def test_several_classes_far_out():
     y = np.digitize(ETA, [-2.0, 0.0, 1.0])
     model = BoostedBayesianLogisticRegression(**TINY).fit(X, y)
-    rows = np.random.default_rng(2).normal(size=(100, 3))
     for size in (30.0, 1e3, 1e6):
-        found = outputs(model.to_onnx(), size * rows)["probabilities"]
-        expected = model.predict_proba(size * rows)
+        found = outputs(model.to_onnx(), size * NEW[:40])["probabilities"]
+        expected = model.predict_proba(size * NEW[:40])
         assert_allclose(found, expected, rtol=0.0, atol=1e-8)
 
 
-def others():
-    three = np.arange(50) % 3
-    yield BoostedBayesianLogisticRegression(**TINY, family="laplace").fit(X, TWO)
-    yield BoostedBayesianPoissonRegression(**TINY).fit(X, three)
-
-
-def test_other_models_say_what_to_use_instead():
-    for model in others():
+def test_other_models_say_what_to_use_instead(monkeypatch):
+    laplace = BoostedBayesianLogisticRegression(**TINY, family="laplace").fit(X, TWO)
+    counts = BoostedBayesianPoissonRegression(**TINY).fit(X, np.arange(50) % 3)
+    for model in (laplace, counts):
         with pytest.raises(NotImplementedError, match=r"Use export\(path\)"):
             model.to_onnx()
-
-
-def test_without_onnx_the_error_names_it(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "onnx", None)
     model = OnlineBayesianLogisticRegression().fit(X, TWO)
     with pytest.raises(ImportError, match="pip install onnx"):

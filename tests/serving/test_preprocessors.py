@@ -43,11 +43,11 @@ STEPS = {
 }
 
 
-@pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("steps", STEPS.values(), ids=STEPS.keys())
-def test_exported_pipelines_predict_the_same(steps, classes, tmp_path):
-    y = np.digitize(ETA, [-1.0, 1.0][: classes - 1])
-    pipe = make_pipeline(steps, BoostedBayesianLogisticRegression(**TINY)).fit(X, y)
+@pytest.mark.parametrize("name", STEPS)
+def test_exported_pipelines_predict_the_same(name, tmp_path):
+    y = np.digitize(ETA, [-1.0, 1.0] if name == "several" else [0.0])
+    last = BoostedBayesianLogisticRegression(**TINY, prior_scale=1.0)
+    pipe = make_pipeline(STEPS[name], last).fit(X, y)
     pipe[-1].export(tmp_path / "model.py", preprocessor=pipe[:-1])
     module = written(tmp_path / "model.py")
     assert_allclose(module.predict_proba(NEW), pipe.predict_proba(NEW), atol=1e-10)
@@ -73,16 +73,31 @@ def test_graphs_have_the_scaler_and_columns_may_have_names(tmp_path):
     assert_allclose(session.run(None, {"X": new.to_numpy()}), (mean, std), rtol=1e-9)
 
 
+INSIDE = {
+    "KBinsDiscretizer": make_pipeline(SimpleImputer(), KBinsDiscretizer(3)),
+    "KNNImputer": KNNImputer(),
+}
+
+
 @pytest.mark.parametrize(
-    "steps",
-    [PowerTransformer(), MinMaxScaler(clip=True), PolynomialFeatures(2)],
-    ids=lambda steps: type(steps).__name__,
+    ("name", "steps"),
+    [
+        ("PowerTransformer: it is no", PowerTransformer()),
+        ("MinMaxScaler: it is no", MinMaxScaler(clip=True)),
+        ("PolynomialFeatures: it is no", PolynomialFeatures(2)),
+        *(
+            (
+                name,
+                make_column_transformer((StandardScaler(), [2]), (inner, [0])),
+            )
+            for name, inner in INSIDE.items()
+        ),
+    ],
 )
-def test_other_steps_are_refused(steps, tmp_path):
+def test_other_steps_are_refused_by_name(name, steps, tmp_path):
     pipe = make_pipeline(steps, OnlineBayesianLinearRegression(learning_rate="auto"))
     pipe = pipe.fit(X / [1.0, 1e3, 1.0, 1.0], ETA)
-    name = type(steps).__name__
-    with pytest.raises(ValueError, match=f"cannot be exported, {name}: it is no"):
+    with pytest.raises(ValueError, match=f"cannot be exported, {name}"):
         pipe[-1].export(tmp_path / "model.py", preprocessor=pipe[:-1])
     assert not list(tmp_path.iterdir())
 
@@ -157,7 +172,8 @@ PIPELINES = {
 def test_gaps_and_categories_are_exported(steps, tmp_path):
     table = people(90)
     y = (table["rooms"] + (table["city"] == "Oslo") > 2).to_numpy()
-    pipe = make_pipeline(steps, BoostedBayesianLogisticRegression(**TINY))
+    last = BoostedBayesianLogisticRegression(**TINY, prior_scale=1.0)
+    pipe = make_pipeline(steps, last)
     pipe.fit(table, y)[-1].export(tmp_path / "model.py", preprocessor=pipe[:-1])
     module, new = written(tmp_path / "model.py"), people(40, seed=1)
     expected = pipe.predict_proba(new)
@@ -182,17 +198,3 @@ def test_unseen_categories_are_what_they_are_in_the_pipeline(unknown, tmp_path):
         module.predict(new[["age", "city"]])
     with pytest.raises(ValueError, match=r"must have shape \(n_samples, 6\)"):
         module.predict(new[["age", "city"]].to_numpy())
-
-
-@pytest.mark.parametrize(
-    "inner",
-    [make_pipeline(SimpleImputer(), KBinsDiscretizer(3)), KNNImputer()],
-    ids=["KBinsDiscretizer", "KNNImputer"],
-)
-def test_steps_inside_that_cannot_be_exported_are_named(inner, tmp_path, request):
-    steps = make_column_transformer((StandardScaler(), ["rooms"]), (inner, ["age"]))
-    pipe = make_pipeline(steps, OnlineBayesianLinearRegression(learning_rate="auto"))
-    pipe.fit(people(60), ETA)
-    name = request.node.callspec.id
-    with pytest.raises(ValueError, match=f"cannot be exported, {name}"):
-        pipe[-1].export(tmp_path / "model.py", preprocessor=pipe[:-1])
