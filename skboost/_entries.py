@@ -35,7 +35,7 @@ class Entries:
         """
         if np.ndim(X) != 2:
             raise ValueError(
-                f"X must be a matrix of rows and columns; got {np.ndim(X)} dimensions."
+                f"X must be a matrix of rows and columns; got ndim={np.ndim(X)}."
             )
         if sparse.issparse(X):
             found = X.tocoo()
@@ -150,7 +150,7 @@ def _twice(rows, columns):
     rows, columns = rows[order], columns[order]
     same = np.flatnonzero((rows[1:] == rows[:-1]) & (columns[1:] == columns[:-1]))
     return (
-        f"X stores {len(same)} entries more than once, the first of them at row "
+        f"X stores entries more than once ({len(same)} in all), first at row "
         f"{rows[same[0]]}, column {columns[same[0]]}. Keep one value for each; "
         "X.sum_duplicates() would add them up."
     )

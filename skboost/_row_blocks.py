@@ -331,7 +331,7 @@ class BlockTables(RowSource):
         if n_rows != self._n_rows:
             raise ValueError(
                 "RowBlocks must yield the same rows at every pass; got "
-                f"{self._n_rows} rows at first and {n_rows} rows now. The function "
+                f"n_rows={self._n_rows} at first and {n_rows} now. The function "
                 "must return a new iterator whenever it is called."
             )
 

@@ -4,6 +4,7 @@
 """
 
 import ast
+import re
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from importlib.util import find_spec
@@ -293,3 +294,24 @@ def test_arrows_up_and_sideways_are_refused():
     assert not points_down("families", "frank_wolfe")
     assert not points_down("families", "boosting")
     assert not points_down("linear_model", "inspection")
+
+
+# Of more than one: `_matrices.py` asks for two rows, displays have one for each point.
+PLURALS = re.compile(
+    r" (distinct )?(rows|columns|features|ratings|entries|parameters)\b"
+)
+OF_SEVERAL = {"_matrices.py", "_prediction_display.py"}
+
+
+def test_messages_count_nothing_in_the_plural_that_may_be_one():
+    for path in FILES:
+        for text in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            parts = text.values if isinstance(text, ast.JoinedStr) else ()
+            for number, after in zip(parts, parts[1:], strict=False):
+                if (
+                    isinstance(number, ast.FormattedValue)
+                    and path.name not in OF_SEVERAL
+                ):
+                    said = getattr(after, "value", None)
+                    counted = isinstance(said, str) and PLURALS.match(said)
+                    assert not counted, f"{path.name}:{text.lineno}: {said}"

@@ -201,7 +201,7 @@ def test_an_unfinished_run_warns_where_it_was_called():
         ({"warp": True}, "'warp' parameter"),
         ({"temperature": 0.5}, "temperature=0.5 needs log_prior"),
         ({"objective": ResidualGain(-1.0)}, "entropy_weight must be a finite number"),
-        ({"names": ["a"]}, "names must hold one name for each of the 2"),
+        ({"names": ["a"]}, "names must hold one name for each coordinate, 2 in all"),
         ({"names": ["a", "a"]}, "names must be distinct"),
         ({"x0": [1.0]}, "x0 must be finite, of shape"),
         ({"x0": [np.nan, 0.0]}, "x0 must be finite"),

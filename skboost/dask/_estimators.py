@@ -161,7 +161,7 @@ def lazy(estimator, name, X, *arrays, part=None, **kwargs):
     check_is_fitted(estimator)
     if X.ndim != 2 or X.shape[1] != estimator.n_features_in_:
         raise ValueError(
-            f"X must have {estimator.n_features_in_} features, as in fit; got shape "
+            f"X must have n_features={estimator.n_features_in_}, as in fit; got shape "
             f"{X.shape}."
         )
     model = base(**estimator.get_params(deep=False))

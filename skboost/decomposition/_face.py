@@ -62,8 +62,8 @@ class BayesianFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         X = check_array(X, dtype=np.dtype(self.dtype))
         if X.shape[1] != self._n_features_out:
             raise ValueError(
-                f"X must have the {self._n_features_out} columns that transform gives; "
-                f"got {X.shape[1]}."
+                "X must have the columns that transform gives; got "
+                f"{X.shape[1]} of {self._n_features_out}."
             )
         augmented = self._predictive.model.rows.augmented(X)
         columns = self._predictive.heaviest().columns.augmented

@@ -283,8 +283,8 @@ class _Ratings:
         twice = len(ones) - rated.nnz
         if twice:
             raise ValueError(
-                f"X must have a pair once; got {twice} ratings of pairs that were "
-                "rated before. Keep one of each, or their mean."
+                "X must have a pair once; got ratings of pairs that were rated before "
+                f"(n={twice}). Keep one of each, or their mean."
             )
         return cls(users, items, matrix, rated, _range(y, *ends))
 
@@ -306,7 +306,7 @@ def _labels(X):
     if X.shape[1] != 2:
         raise ValueError(
             "X must have two columns, users and items, with the ratings as y; got "
-            f"{X.shape[1]} columns."
+            f"shape {X.shape}."
         )
     missing = [label is None or label != label for label in X.ravel()]
     if any(missing):

@@ -223,8 +223,8 @@ def _check_goes_on(before, engine, target):
     dim = before.mixture.dim
     if dim != target.dim:
         raise ValueError(
-            "warm_start=True goes on with the same data; the last fit had "
-            f"{dim} parameters, and these data and settings have {target.dim}. Set "
+            "warm_start=True goes on with the same data; the number of parameters was "
+            f"{dim} in the last fit, and is {target.dim} now. Set "
             "warm_start=False."
         )
     if before.kind != engine.kind:

@@ -87,8 +87,9 @@ def _remarks(problem, run, corrected, judgement, interval):
         remarks += f" None of {modes.total} climbs led to a second mode."
     if modes is not None and modes.n_rare:
         remarks += (
-            f" Of {modes.total} climbs a single one led to each of {modes.n_rare} of "
-            "the modes, so others may be missing: pass starts (x0), or x0_scale."
+            " Some modes were reached by one climb alone "
+            f"({modes.n_rare}; climbs: {modes.total}), so others may be missing: pass "
+            "starts (x0), or x0_scale."
         )
     if engine.proposer.modes_not_searched(target):
         remarks += (

@@ -103,8 +103,8 @@ def _of_nodes(info):
         return ""
     return (
         f" There are {info.n_nodes} components to begin with, one for each value of a "
-        f"scale, a kind of prior or a mode, and {info.n_components} of them have a "
-        "weight."
+        f"scale, a kind of prior or a mode; the mixture holds {info.n_components} of "
+        "them."
     )
 
 

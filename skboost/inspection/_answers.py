@@ -165,6 +165,9 @@ class LeaveOneOut(NamedTuple):
     pareto_k: np.ndarray
     refitted: np.ndarray
 
+    def __repr__(self):
+        return f"elpd {self.elpd:.1f} (se {self.se:.1f}), p_loo {self.p_loo:.1f}"
+
 
 def leave_one_out(model, X, y, *, n=4000, refit=True, random_state=0, **keywords):
     """Leave-one-out cross-validation by Pareto-smoothed importance sampling.
@@ -237,9 +240,9 @@ def leave_one_out(model, X, y, *, n=4000, refit=True, random_state=0, **keywords
         refitted[i] = True
     if len(heavy) and not refit:
         warn_where_called(
-            f"Of {len(codes)} rows {len(heavy)} have weights with a Pareto shape above "
-            f"{_HEAVY:g}: their part of elpd is not reliable. Set refit=True, which "
-            "fits the model again without each.",
+            f"Weights of some rows ({len(heavy)} of {len(codes)}) have a Pareto shape "
+            f"above {_HEAVY:g}: their part of elpd is not reliable. Set refit=True, "
+            "which fits the model again without each.",
             UserWarning,
         )
     se = np.sqrt(len(codes) * pointwise.var())

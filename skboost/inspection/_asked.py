@@ -185,8 +185,8 @@ def groups_of(by, X, sample_weight):
         values = np.asarray(values_of(X, by, "by") if named else by)
         if values.shape != (n,):
             raise ValueError(
-                "by must be a column of X, or hold one label for each of the "
-                f"{n} rows; got shape {values.shape}."
+                "by must be a column of X, or hold one label for each row, "
+                f"shape {(n,)}; got shape {values.shape}."
             )
         labels, codes = np.unique(values, return_inverse=True)
     total = np.bincount(codes, weight)

@@ -151,7 +151,7 @@ def _plane(X, features, estimator):
     valid = chosen.shape == (2,) and chosen.dtype.kind in "iu"
     if not valid or chosen.min() < 0 or chosen.max() >= n:
         raise ValueError(
-            f"features must be two positions among the {n} columns of X; got "
+            f"features must be two positions below the number of columns, {n}; got "
             f"{features!r}. Rows of one feature have no plane."
         )
     return tuple(str(names[k]) for k in chosen), np.eye(n)[chosen]

@@ -167,8 +167,8 @@ class FormulaEstimator(NewRows, BoostedEstimator):
         kept = np.flatnonzero(~missing)
         if not len(kept):
             raise ValueError(
-                "missing='drop' must leave rows; got a missing value in each of the "
-                f"{len(missing)} rows. Leave out columns, or impute."
+                "missing='drop' must leave rows; got a missing value in every row "
+                f"(n_rows={len(missing)}). Leave out columns, or impute."
             )
         if missing.any():
             X, y = rows_of(X, kept), y if y is None else rows_of(y, kept)

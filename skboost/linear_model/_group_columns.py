@@ -137,8 +137,8 @@ def _position(key, parameter, place):
     elif key in place:
         return place[key]
     raise ValueError(
-        f"{parameter} must name columns of X; got {key!r}. X has {len(place)} columns"
-        f": {', '.join(map(repr, list(place)[:8]))}{', ...' if len(place) > 8 else ''}."
+        f"{parameter} must name columns of X; got {key!r}. X has the columns "
+        f"{', '.join(map(repr, list(place)[:8]))}{', ...' if len(place) > 8 else ''}."
     )
 
 

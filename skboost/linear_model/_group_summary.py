@@ -50,7 +50,7 @@ class GroupSummary:
         mass = f"{100 * self.level:g} %"
         return "\n".join(
             [
-                f"{self.model}: {self.n_rows:g} rows; groups: {groups or 'none'}",
+                f"{self.model}. Rows: {self.n_rows:g}; groups: {groups or 'none'}",
                 "",
                 f"Standard deviations and correlations (mean, std, {mass} interval):",
                 *_lines(self.variance_components),

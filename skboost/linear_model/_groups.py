@@ -96,8 +96,8 @@ def categories_at(X, i, name):
     if not 1 < len(found) < max(len(values), 3):
         raise ValueError(
             f"X must have two labels or more in column {name!r}, and rows that share "
-            f"them; got {len(found)} in {len(values)} rows. Drop the column, or name "
-            "it in groups."
+            f"them; got {len(found)} for n_rows={len(values)}. Drop the column, or "
+            "name it in groups."
         )
     order = declared_order(X, i) or ()
     order = [str(one) if isinstance(found[0], str) else one for one in order]
@@ -192,8 +192,8 @@ def _check_correlations(factors, columns, n_rows):
             raise ValueError(
                 f"Slopes of {factor.name!r} must leave fewer variances and "
                 f"correlations than rows; got {q * (q + 1) // 2} of {q} effects for "
-                f"{n_rows} rows. A column of labels has a slope for each: make numbers "
-                "of it, name fewer slopes, or set correlated=False."
+                f"n_rows={n_rows}. A column of labels has a slope for each: make "
+                "numbers of it, name fewer slopes, or set correlated=False."
             )
 
 

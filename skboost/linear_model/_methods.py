@@ -133,8 +133,8 @@ def set_feature_names(self, names):
     values = np.asarray(names)
     if values.shape != (self.n_features_in_,):
         raise ValueError(
-            "names must hold one name for each of the "
-            f"{self.n_features_in_} features; got shape {values.shape}. Pass the "
+            "names must hold one name for each feature, "
+            f"shape {(self.n_features_in_,)}; got shape {values.shape}. Pass the "
             "names of the columns of X, without the intercept."
         )
     # Online models make their posterior when they are asked for it.

@@ -109,7 +109,7 @@ def check_first_rows(X, model, prior_scale):
     most = [str(names[j]) for j in np.argsort(-shares)[:3]]
     warn_where_called(
         f"prior_scale={prior_scale!r} gives the linear predictor of the first "
-        f"{X.shape[0]} rows a standard deviation of {spread:.3g} before anything "
+        f"rows a standard deviation of {spread:.3g} before anything "
         f"is learned; above {widest:g}, updates overshoot and "
         f"predictions can be far off. The columns {most} contribute most. "
         "Standardise X, for example with sklearn.preprocessing.StandardScaler; "

@@ -223,8 +223,8 @@ class OnlineBayesianLinearRegression(BayesianRegressor, OnlineEstimator):
         n_rows, n_coefficients = self.n_seen_, len(self._streams[0].mean)
         if first and self._model_.noise_prior and n_rows < n_coefficients:
             warn_where_called(
-                f"The stream begins with {n_rows} rows for {n_coefficients} "
-                "coefficients: until there are more rows than coefficients, "
+                "The stream begins with fewer rows than coefficients "
+                f"({n_rows} for {n_coefficients}): until there are more, "
                 "noise_scale_ and predictive intervals are little more than their "
                 "prior. Begin with more rows, or give noise_scale a number.",
                 UserWarning,

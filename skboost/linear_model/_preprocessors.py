@@ -80,8 +80,9 @@ def affine_map(preprocessor, n_features):
 def _check_width(width, n_features):
     if width != n_features:
         raise ValueError(
-            f"preprocessor must give the {n_features} columns of the model; got "
-            f"{width}. Pass the steps that it was fitted after, pipeline[:-1]."
+            "preprocessor must give the columns of the model; got "
+            f"{width} for {n_features}. Pass the steps that it was fitted after, "
+            "pipeline[:-1]."
         )
 
 

@@ -64,8 +64,8 @@ def _factors(layout, increment):
         values = np.array([np.nan])
     if not (np.isfinite(values).all() and (values > 0.0).all()):
         raise ValueError(
-            "increment must be a positive number, one for each of the "
-            f"{len(features)} features, or a dict by the names of some of them; got "
+            "increment must be a positive number, one for each feature "
+            f"({len(features)} in all), or a dict by the names of some of them; got "
             f"{increment!r}."
         )
     return np.append(values, [1.0] * layout.intercept)

@@ -34,7 +34,7 @@ class Responses(RowReader):
         if y is None or len(y) != n_rows:
             raise ValueError(
                 "Blocks must have as many responses as rows; got "
-                f"{'none' if y is None else len(y)} for {n_rows} rows in block {index}."
+                f"{'none' if y is None else len(y)} for {n_rows} in block {index}."
             )
         if offset is not None and not self.adds_offsets:
             raise ValueError(
@@ -55,7 +55,7 @@ class Responses(RowReader):
         if summary is None or not summary.weight > 0:
             raise ValueError(
                 "The rows must have at least one of positive weight; got "
-                f"{0 if summary is None else summary.n_rows} rows of weight 0."
+                f"none of {0 if summary is None else summary.n_rows}."
             )
         return summary
 

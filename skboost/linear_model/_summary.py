@@ -140,7 +140,7 @@ def check_spread(rows, names):
     lost = np.flatnonzero((std > _ROUNDING * size) & (std <= _CONSTANT * size))
     if lost.size:
         first = lost[0]
-        others = f", and {lost.size - 1} others" if lost.size > 1 else ""
+        others = f" (first of {lost.size})" if lost.size > 1 else ""
         raise ValueError(
             "X must have columns whose spread is above 1e-7 of their distance from "
             f"zero, or constant ones; got {names[first]!r} with mean "

@@ -133,7 +133,7 @@ def _clusters(estimator, covariance):
         raise ValueError(
             "The parameter 'degrees_of_freedom_prior' should be greater than "
             f"{shape.least_dof(dim):g}, but got {dof:.3f}. That is for covariance_type="
-            f"{estimator.covariance_type!r} and {dim} features. Leave it None, which "
+            f"{estimator.covariance_type!r} and n_features={dim}. Leave it None, which "
             "is the number of features."
         )
     if shared:

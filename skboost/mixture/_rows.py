@@ -51,8 +51,8 @@ def warn_of_few_rows(n_components, n_rows):
     """Say that there are more clusters than rows."""
     if n_components > n_rows:
         warn_where_called(
-            f"n_components={n_components} clusters for {n_rows} distinct rows: most of "
-            "them stay empty. Lower n_components.",
+            f"n_components={n_components} is above the number of distinct rows, "
+            f"{n_rows}: most clusters stay empty. Lower n_components.",
             UserWarning,
         )
 
@@ -61,9 +61,9 @@ def warn_of_first_rows(n_components, n_rows):
     """Say that a stream begins with fewer rows than there are clusters."""
     if n_rows < n_components:
         warn_where_called(
-            f"The stream begins with {n_rows} distinct rows for n_components="
-            f"{n_components}: they set its priors and its first clusters. Pass more "
-            "rows at first.",
+            "The stream begins with fewer distinct rows than clusters "
+            f"({n_rows} for n_components={n_components}): they set its priors and its "
+            "first clusters. Pass more rows at first.",
             UserWarning,
         )
 
@@ -152,7 +152,7 @@ class Sample:
             raise ValueError(
                 "effective_batch_size needs a batch_size below the number of rows "
                 f"where rows are not held in memory; got batch_size={size} for "
-                f"{len(rows)} rows."
+                f"n_rows={len(rows)}."
             )
         return partial(FarGradient, model, rows)
 

@@ -10,7 +10,7 @@ def check_names(names, dim):
     names = tuple(map(str, names))
     if len(names) != dim:
         raise ValueError(
-            f"names must hold one name for each of the {dim} coordinates; got "
+            f"names must hold one name for each coordinate, {dim} in all; got "
             f"{len(names)}."
         )
     if len(set(names)) != dim:

@@ -241,8 +241,8 @@ def warn_of_wrong_gradient(target, points, stacklevel, place=np.asarray):
     length = 2.0 * _STEPS[step] * np.linalg.norm(along[point])
     theta = place(points)[point]
     warnings.warn(
-        f"The gradient of log_density is not its slope at any of {known.sum()} points "
-        f"where it was tried: along one direction at theta={theta} the density "
+        "The gradient of log_density is not its slope where it was tried "
+        f"(points: {known.sum()}): along one direction at theta={theta} the density "
         f"rises by {found[step, point] / length:.4g} nats a unit, and the gradient "
         f"says {promised[step, point] / length:.4g}. Check the sign and the factors of "
         "gradient=; without it, that all of the density goes through autograd.numpy.",

@@ -126,7 +126,7 @@ def _one_per_row(name, given, n_samples):
         values = as_floats(given)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"{name} must be an array of {n_samples} numbers; got {given!r}."
+            f"{name} must be an array of numbers, one per row of X; got {given!r}."
         ) from error
     if values.shape != (n_samples,):
         raise ValueError(

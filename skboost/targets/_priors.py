@@ -30,7 +30,7 @@ def validate_scale(scale, n):
         values = np.asarray(scale, dtype=float)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"prior_scale must be a number or an array of {n} numbers; got {scale!r}."
+            f"prior_scale must be a number or an array of shape ({n},); got {scale!r}."
         ) from error
     if values.ndim > 1 or (values.ndim == 1 and values.size not in (1, n)):
         raise ValueError(

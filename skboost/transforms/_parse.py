@@ -132,7 +132,7 @@ def _entries(constraints, dim, names):
     if not isinstance(constraints, list | tuple) or len(constraints) != dim:
         raise ValueError(
             "constraints must be a dict, one string or tuple (low, high) for all "
-            f"coordinates, or a sequence of {dim} entries, one per coordinate; got "
+            f"coordinates, or a sequence of length {dim}, one each; got "
             f"{constraints!r}."
         )
     for entry in constraints:

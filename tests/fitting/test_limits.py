@@ -200,7 +200,7 @@ def test_limits_end_runs_between_nodes_and_leave_those_that_are_done():
     short, whole = over_scales(max_time=2.5, after=1.0), over_scales()
     assert short.run.end.by == "max_time" and short.run.n_iter == 3
     assert short.mixture.n_components == 3 < whole.mixture.n_components
-    assert "and 3 of them have a weight." in short.run.message
+    assert "the mixture holds 3 of them." in short.run.message
     longer = over_scales(previous=short.run)
     assert_array_equal(longer.mixture.weights, whole.mixture.weights)
 

@@ -157,7 +157,7 @@ def test_an_end_by_convergence_is_final_where_another_limit_is_reached():
     # Between nodes, too, unless it was so when all had been found.
     node = {"at_node": True, "n_nodes": 5, "n_components": 2}
     told = why_stop([FIRST, info(0.1, **node)], Limits("auto"), spent)
-    assert told.by == SPENT.by and "2 of them have a weight" in told.message
+    assert told.by == SPENT.by and "holds 2 of them" in told.message
     free = info(0.1, free=True, **node)
     assert why_stop([FIRST, free], Limits("auto"), spent) is None
 

@@ -221,7 +221,7 @@ def test_every_model_with_groups_ranks_them(name):
         ({"age": 1.0}, {"at": {"dite": "fish"}}, "at must name columns"),
         ({"age": 1.0}, {"at": {"diet": "soup"}}, r"got \['soup'\]"),
         ({"age": 1.0}, {"by": "county"}, "by must name columns of X"),
-        ({"age": 1.0}, {"by": [1, 2]}, "one label for each of the 120 rows"),
+        ({"age": 1.0}, {"by": [1, 2]}, "one label for each row"),
         ({"age": 1.0}, {"sample_weight": [1.0]}, "sample_weight must hold"),
         ({"age": 1.0}, {"level": 2.0}, "level"),
         ({"age": 1.0}, {"exposure": 1.0}, "exposure is no keyword"),

@@ -35,7 +35,7 @@ def test_a_summary_has_what_was_found(model):
     same = model.variance_components_["mean"]
     assert_allclose(found.variance_components["mean"], same)
     text = str(found)
-    assert "48 rows; groups: ward 6" in text and "80 % interval" in text
+    assert "Rows: 48; groups: ward 6" in text and "80 % interval" in text
     assert all(name in text for name in found.variance_components.index)
     assert f"{model.elbo_:.2f} nats" in text
 
@@ -45,7 +45,7 @@ def test_a_summary_counts_rows_and_not_trials():
     X = np.column_stack([rng.normal(size=24), np.repeat([3, 5, 7, 9, 11, 13], 4)])
     model = BoostedHierarchicalLogisticRegression(groups=[1], max_iter=1)
     model.fit(X, rng.integers(0, 40, 24), trials=np.full(24, 40))
-    assert model.summary().n_rows == 24.0 and "24 rows" in str(model.summary())
+    assert model.summary().n_rows == 24.0 and "Rows: 24;" in str(model.summary())
     # Labels of groups in tables are those of rows.
     assert model.group_effects_table()["level"].isin([3, 7]).sum() == 2
 

@@ -160,7 +160,7 @@ class TestLimits:
         kept = np.sort(whole.posterior_.weights)[-3:]
         assert_allclose(np.sort(model.posterior_.weights), kept / kept.sum())
         assert "21 components to begin with" in model.message_
-        assert "and 3 of them have a weight" in model.message_
+        assert "the mixture holds 3 of them" in model.message_
         assert np.isfinite(model.elbo_) and model.elbo_ < 0.0
         stages = [*whole.staged_predict_proba(X)]
         assert len(stages) == whole.n_iter_

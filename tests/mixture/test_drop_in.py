@@ -251,7 +251,7 @@ def test_a_given_prior_is_not_taken_from_the_first_batch():
 
 
 def test_a_first_batch_of_fewer_rows_than_clusters_warns():
-    message = "2 distinct rows for n_components=3"
+    message = "2 for n_components=3"
     with pytest.warns(UserWarning, match=message) as caught:
         SVIGaussianMixture(3).partial_fit(IRIS[:2])
     assert caught[0].filename == __file__

@@ -112,7 +112,7 @@ def test_columns_far_from_zero_keep_their_digits(tmp_path):
 
 def test_steps_of_another_model_are_refused(tmp_path):
     model = OnlineBayesianLinearRegression().fit(X[:, [0, 2]], ETA)
-    with pytest.raises(ValueError, match="must give the 2 columns"):
+    with pytest.raises(ValueError, match="must give the columns of the model; got"):
         model.export(tmp_path / "model.py", preprocessor=StandardScaler().fit(X))
     rows = np.column_stack([X[:, 0], np.arange(60) % 6])
     grouped = BoostedHierarchicalLinearRegression(groups=[1], max_iter=1).fit(rows, ETA)

@@ -187,7 +187,7 @@ def test_impossible_degrees_of_freedom(df):
         ([1.0, np.nan, 1.0], "positive and finite; got nan"),
         ([1.0, 2.0], r"shape \(3,\); got shape \(2,\)"),
         (np.ones((1, 3)), r"got shape \(1, 3\)"),
-        ("wide", "must be a number or an array of 3 numbers; got 'wide'"),
+        ("wide", "must be a number or an array of shape .3,.; got 'wide'"),
     ],
 )
 def test_bad_scales_are_named(scale, message):
