@@ -70,10 +70,8 @@ class FreshDraws:
         return self.log_joint - self.mixture.log_density(self.theta)
 
     def underrated(self, n):
-        """Draws, at most `n`, at which ``ln p - ln q`` is one nat above its mean.
-
-        None where their log joint is not known.
-        """
+        """At most `n` draws at which ``ln p - ln q`` is a nat above its mean, or
+        None."""
         if self.log_joint is None:
             return self.theta[:0]
         ratio = self.log_ratio
@@ -82,11 +80,8 @@ class FreshDraws:
         return self.theta[order[above[order] > 1.0]]
 
     def elbo(self):
-        """ELBO of the mixture, nats; restricted to the support where it leaves it.
-
-        With exact expectations only ``E[ln s_k - ln q]`` is left to the draws: at
-        most the entropy of the weights, and free of the target.
-        """
+        """ELBO of the mixture, nats, on its support; exact expectations leave little
+        to draws."""
         if self.expected is None:
             return restricted_elbo(self.log_ratio, self.row_weights)
         table = self.mixture.log_components(self.theta)
@@ -98,8 +93,8 @@ class FreshDraws:
     def excess(self, theta, log_joint):
         """``ln q`` and ``ln q - log joint`` at any draws, nats.
 
-        With exact expectations the components' own log densities, shared out by
-        responsibility, stand in for the log joint; `certain_part` has the rest.
+        With exact expectations components' shared log densities stand in for the log
+        joint.
         """
         if log_joint is not None:
             log_q = self.mixture.log_density(theta)
@@ -111,11 +106,8 @@ class FreshDraws:
         return log_q, log_q - own
 
     def remaining_parts(self):
-        """Nats of what remains that each component carries, up to a common factor.
-
-        Draws far off count as if they were not so far. With exact expectations no draw
-        says it, and weights stand in.
-        """
+        """Nats that remain by component, up to a factor; by weights where no draw
+        says it."""
         if self.log_joint is None:
             return self.mixture.weights
         centre = inside_mean(self.log_ratio, self.row_weights).value
@@ -124,10 +116,10 @@ class FreshDraws:
         return np.bincount(self.source, parts, self.mixture.n_components)
 
     def remaining_kl(self, target, n, rng, precision=0.0):
-        """What importance sampling sees beyond the ELBO; see `remaining_kl`.
+        """What importance sampling sees beyond the ELBO, `RemainingKL`.
 
-        Where these draws know no log joint, others are made: an eighth of `n`, and all
-        if its standard error is above `precision` nats.
+        Without known log joints from an eighth of `n` draws, or all for `precision`
+        nats.
         """
         if self.log_joint is not None:
             # Those of a single component all weigh alike, to the last digit.
@@ -153,10 +145,8 @@ class FreshDraws:
 
 
 def inside_mean(log_ratio, row_weights=None):
-    """Mean of the values above -inf and its standard error; nan where there are none.
-
-    `row_weights` sum to one; None weighs all alike.
-    """
+    """Mean of values above -inf and its error, nan without any; `row_weights` sum to
+    one."""
     inside = log_ratio > -np.inf
     if inside.all():
         return Estimate(*mean_and_se(log_ratio, row_weights))
@@ -179,11 +169,8 @@ def restricted_elbo(log_ratio, row_weights=None):
 
 
 def elbo_gain(before, after):
-    """ELBO of one mixture minus that of another, on the fresh draws of both.
-
-    The balance heuristic puts both on common draws, so that what they share cancels
-    draw by draw.
-    """
+    """ELBO of one mixture minus another's on the fresh draws of both (balance
+    heuristic)."""
     theta = np.concatenate([before.theta, after.theta])
     log_joint = None
     if before.log_joint is not None:
@@ -206,11 +193,7 @@ def elbo_gain(before, after):
 
 
 def _negative_elbo(ratio, excess, row_weights):
-    """Minus the ELBO of one restricted mixture, and what every draw adds to it.
-
-    `ratio` is the mixture's density over that of the draws; `excess` is inf where the
-    log joint is -inf.
-    """
+    """Minus the ELBO of a restricted mixture, and what every draw adds to it."""
     outside = np.isposinf(excess)
     share = np.where(outside | (ratio == 0), 0.0, ratio * np.where(outside, 0, excess))
     total = row_weights @ share
@@ -232,22 +215,17 @@ class DualityGap(NamedTuple):
 
     @property
     def certifies(self):
-        """Whether the search did as well as the components that are there already.
-
-        The largest of all gaps is never negative, and says nothing of how good the
-        search was. A proposed component whose own gap is more than two standard errors
-        below zero is worse than the components of q: the largest gap is then no bound.
-        """
+        """Whether the search did as well as the components of q, by two standard
+        errors."""
         return bool(self.candidate.value >= -N_ERRORS * self.candidate.se)
 
 
 def duality_gap(fresh, candidate, pool):
     """``E_q[ln q - log joint] - E_s[ln q - log joint]`` at the best known component s.
 
-    Locatello et al. 2018, Lemma 4: the maximum over s, which no search is sure to
-    find, bounds the suboptimality of q. Here it is taken over the proposed component,
-    from fresh draws of it, and all components of q, from their pool. The largest of
-    several noisy estimates is too large on average: the careful side of a bound.
+    Its maximum over s bounds the suboptimality of q (Locatello et al. 2018, Lemma 4);
+    here s is proposed or one of q's, and the largest of noisy estimates is on the
+    careful side.
     """
     proposed = candidate_gap(fresh, candidate)
     values, errors = component_gaps(fresh.mixture, pool)
@@ -274,12 +252,10 @@ def candidate_gap(fresh, candidate):
 
 
 def component_gaps(mixture, pool):
-    """Duality gaps of the components of a mixture, from their own pooled draws, and
-    errors; nan for a component of which no draw has positive density.
+    """Duality gaps of the components of a mixture, and errors, from their own pooled
+    draws.
 
-    Both expectations are taken on the same draws, so that the mean of the gaps,
-    weighted by the weights of the components, is exactly zero. No search of a
-    component has seen its pooled draws; the weights have been set on them.
+    Their mean by weights is exactly zero; nan where no draw has positive density.
     """
     log_q = log_sum_exp(pool.log_components, log_weights(mixture.weights))
     if pool.expected is None:
@@ -303,10 +279,9 @@ def component_gaps(mixture, pool):
 class RemainingKL(NamedTuple):
     """``ln Z - ELBO`` by importance sampling, its standard error, and k-hat.
 
-    `spread` is half the variance of ``ln p - ln q`` plus two standard errors: the
-    same quantity to second order, and the careful side of it. `outside` is the share
-    of q's mass where the density is zero; all else is of q restricted to the support.
-    `smoothing` is what Pareto smoothing of the weights adds to the estimate.
+    `spread` is half the variance of ``ln p - ln q`` plus two errors, the same to second
+    order; `outside` the share of q where the density is zero; `smoothing` what Pareto
+    smoothing adds.
     """
 
     value: float

@@ -39,10 +39,10 @@ _ROUNDING = 1e-9
 
 
 class LogEvidence(NamedTuple):
-    """Log evidence, its standard error, nats, and the Pareto shape of the weights.
+    """Log evidence, its error, nats, and the Pareto shape of the weights.
 
-    `heaviest` is the largest share that one draw has in their sum, and `zero` that of
-    the draws of heavy-tailed copies at which the density is zero.
+    `heaviest` is the largest weight, `zero` the weight of copies' draws without
+    density.
     """
 
     value: float
@@ -105,10 +105,10 @@ def evidence_of(target, fresh, rng):
 
 
 def log_evidence(log_joint, log_q, log_tails, row_weights):
-    """`LogEvidence` from draws of a mixture q and, after them, of its copies.
+    """`LogEvidence` from draws of q and, after them, of heavy-tailed copies.
 
-    Log joint and log densities of both at all draws, (n,) each; the weights of the
-    rows are a pair of arrays, each with sum one.
+    All arrays are (n,); the weights of the rows are a pair of arrays, each with sum
+    one.
     """
     counts = np.array([len(rows) for rows in row_weights])
     share = counts / counts.sum()

@@ -110,12 +110,10 @@ class Mixture:
     Examples
     --------
     >>> import numpy as np
-    >>> from skboost import MixturePosterior
     >>> from skboost.families import DiagonalGaussian
     >>> from skboost.posterior import Mixture
-    >>> mixture = Mixture.single((DiagonalGaussian(), np.zeros(4)))
-    >>> MixturePosterior(mixture).std()
-    array([1., 1.])
+    >>> Mixture.single((DiagonalGaussian(), np.zeros(4))).dim
+    2
     """
 
     components: tuple
@@ -170,10 +168,8 @@ class Mixture:
 
     @cached_property
     def _stacked(self):
-        """Indices of the full-covariance Gaussians, their stack, the other indices.
-
-        These are evaluated with one product of matrices, the others one by one.
-        """
+        """Indices and stack of full Gaussians, evaluated at once, and the other
+        indices."""
         full, others, stacked = [], [], []
         for k, component in enumerate(self.components):
             family = component.family
@@ -201,12 +197,8 @@ class Mixture:
         return residuals, evaluations
 
     def log_components(self, theta):
-        """Log density of every component at `theta` (n, dim), (n, n_components), nats.
-
-        Returns
-        -------
-        ndarray of shape (n, n_components)
-        """
+        """Log density of every component at `theta` (n, dim), (n, n_components),
+        nats."""
         theta = checked_points(theta, self.dim)
         out = np.empty((len(theta), self.n_components))
         for rows in self._blocks(len(theta)):
@@ -223,18 +215,8 @@ class Mixture:
         return responsibilities(table)[0]
 
     def score_and_log_density(self, theta):
-        """``d ln q / d theta`` and ``ln q``.
-
-        Parameters
-        ----------
-        theta : array-like of shape (n, dim)
-
-        Returns
-        -------
-        score : ndarray of shape (n, dim)
-        log_density : ndarray of shape (n,)
-            Nats.
-        """
+        """``d ln q / d theta`` (n, dim) and ``ln q`` (n,), nats, at `theta` (n,
+        dim)."""
         theta = checked_points(theta, self.dim)
         index, stack, others = self._stacked
         score, log_q = np.zeros_like(theta), np.empty(len(theta))
@@ -260,13 +242,7 @@ class Mixture:
     # --- draws
 
     def sample(self, n, rng):
-        """Draws from the mixture in random order, shape (n, dim).
-
-        Parameters
-        ----------
-        n : int
-        rng : numpy.random.Generator
-        """
+        """`n` draws in random order, shape (n, dim), by a generator `rng` of NumPy."""
         counts = rng.multinomial(n, self.weights / self.weights.sum())
         return rng.permutation(self._draw(counts, rng), axis=0)
 
@@ -283,12 +259,10 @@ class Mixture:
         Parameters
         ----------
         n : int
-            Shared out in proportion to the weights; eight at least go to every
-            component of positive weight, so the total may exceed n.
+            Shared out by weight, eight at least for each component of positive weight.
         rng : numpy.random.Generator
         at_once : bool
-            Whether full Gaussians share one sequence of points: with few of each most
-            time would go into its beginnings.
+            Whether full Gaussians share one sequence of points.
 
         Returns
         -------

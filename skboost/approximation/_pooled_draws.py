@@ -86,11 +86,7 @@ class PooledDraws:
         )
 
     def weight_objective(self):
-        """KL(q || p) - ln Z as a convex function of the weights, on these draws.
-
-        Where the expectation of the log joint is exact, the draws only serve
-        ``E[ln s_i - ln q]``, which is small and needs no evaluation of the target.
-        """
+        """KL(q || p) - ln Z as a convex function of the weights, on these draws."""
         log_r = self.log_proposal
         log_ratio = self.log_components - log_r[:, None]
         ratio = np.exp(log_ratio)
@@ -112,11 +108,7 @@ def expectations(target, components):
 
 
 def finite(log_joint):
-    """Log joint with zero densities one hundred nats below the worst other draw.
-
-    A table of infinities answers no question about weights; reports use the true
-    values.
-    """
+    """Log joint with zero densities one hundred nats below the worst other draw."""
     inside = np.isfinite(log_joint)
     if inside.all():
         return log_joint
@@ -125,11 +117,8 @@ def finite(log_joint):
 
 
 def finite_value_and_score(target, theta):
-    """Log joint and score, with zero densities only very bad; see `finite`.
-
-    A line search can not step back from -inf by a slope. Where all densities are zero
-    they stay so, and the solver refuses the step.
-    """
+    """Log joint and score, zero densities only very bad; the solver refuses all
+    zeros."""
     value, score = target.value_and_score(theta)
     return (finite(value) if np.isfinite(value).any() else value), score
 

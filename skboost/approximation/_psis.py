@@ -22,9 +22,8 @@ class SmoothedWeights(NamedTuple):
 def fit_generalized_pareto(exceedances):
     """Shape and scale of a generalised Pareto distribution, from sorted exceedances.
 
-    The quasi-Bayesian estimate of Zhang & Stephens 2009, the shape pulled towards 0.5
-    with the weight of ten draws (Vehtari et al. 2024, Appendix C). The shape is inf
-    where a quarter of the exceedances is zero.
+    Zhang & Stephens 2009, the shape pulled towards 0.5 by ten draws (Vehtari et al.
+    2024, Appendix C); inf where a quarter of the exceedances is zero.
     """
     x = np.asarray(exceedances, dtype=float)
     n = x.size
@@ -47,11 +46,9 @@ def fit_generalized_pareto(exceedances):
 def psis(log_weights):
     """Smoothed log weights and Pareto k-hat (Vehtari et al. 2024, Algorithm 1).
 
-    The ``min(n / 5, 3 sqrt(n))`` largest weights are replaced by the expected order
-    statistics of the generalised Pareto distribution fitted to them, and never
-    exceed the largest raw weight. ``khat`` is 0 where all weights are equal to
-    rounding, and inf where the tail has fewer than five distinct draws or a single
-    draw carries it. Log weights of -inf are weights of zero.
+    The ``min(n / 5, 3 sqrt(n))`` largest weights become order statistics of a fitted
+    Pareto distribution. ``khat`` is 0 where all are equal, inf where the tail has fewer
+    than five distinct draws or one carries it. Log weights of -inf are zero.
     """
     raw = np.asarray(log_weights, dtype=float)
     if raw.ndim != 1 or raw.size == 0:

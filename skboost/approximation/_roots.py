@@ -30,11 +30,8 @@ def gram(family, params):
 
 @dataclass(frozen=True, eq=False)
 class Roots:
-    """A non-negative combination of square roots of densities of one family.
-
-    Coefficients (K,), the lambda of Campbell and Li 2019, are divided by the norm that
-    they come with: the combination has unit norm.
-    """
+    """A unit combination of square roots of densities, lambda (K,) of Campbell and
+    Li 2019."""
 
     family: object
     # (K, n_params), and the inner products of the roots, (K, K).
@@ -112,10 +109,7 @@ class Roots:
 
     @cached_property
     def _as_mixture(self):
-        """The same function as a multiple of a mixture of widened components.
-
-        The root of an exponential tail is that tail, twice as slow.
-        """
+        """The same function as a multiple of a mixture of widened components."""
         kappa = 2.0 ** (1.0 / self.family.tail_power)
         log_integrals = self.dim * np.log(kappa) - 0.5 * self.log_peaks
         parts = tuple(component.widen(kappa) for component in self.each)
@@ -151,9 +145,8 @@ class RootDraws:
     source: np.ndarray
 
     def join(self, other, here, there):
-        """This pool and that of one further root; `here` are log densities and log
-        proposals of its component at these draws (n, 1), `there` those of these
-        components at its draws (m, K)."""
+        """This pool and that of a further root, with the densities of each at the
+        other's draws."""
         own = self.log_components, self.log_proposals
         others = other.log_components, other.log_proposals
         return RootDraws(
@@ -197,9 +190,8 @@ class RootDraws:
 def squared_hellinger(log_ratio, row_weights=None):
     """Estimated squared Hellinger distance ``H^2 = 1 - integral sqrt(p q)``.
 
-    ``1 - mean(sqrt(w)) / sqrt(mean(w))`` with ``w = p / q`` on draws of q (Campbell
-    and Li 2019, equation 9); p need not be normalised. Its standard error is by the
-    delta method. It does not see what q does not reach.
+    ``1 - mean(sqrt(w)) / sqrt(mean(w))``, ``w = p / q`` on draws of q (Campbell and Li
+    2019, equation 9), with its error by the delta method.
     """
     w = np.exp(log_ratio - log_ratio.max())
     w /= mean_and_se(w, row_weights)[0]
@@ -210,11 +202,7 @@ def squared_hellinger(log_ratio, row_weights=None):
 
 
 def hellinger_gain(before, after):
-    """Fall in squared Hellinger distance from one mixture to another: `Estimate`.
-
-    On the `FreshDraws` of both, by the balance heuristic; the normaliser is estimated
-    on the same draws.
-    """
+    """Fall in squared Hellinger distance, on the `FreshDraws` of both: `Estimate`."""
     theta = np.concatenate([before.theta, after.theta])
     log_joint = np.concatenate([before.log_joint, after.log_joint])
     row_weights = 0.5 * np.concatenate([before.row_weights, after.row_weights])

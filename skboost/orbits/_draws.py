@@ -69,10 +69,7 @@ class Orbits:
         return replace(self, z=z, f=f)
 
     def _new(self, counts, rng):
-        """Whitened draws, by one sequence of points where all are full Gaussians.
-
-        With few of each most time would go into the beginnings of sequences.
-        """
+        """Whitened draws, by one sequence of points where all are full Gaussians."""
         components = self.mixture.components
         families, n = [one.family for one in components], np.maximum(counts, 1)
         if not all(f.exact_expectations and f.full_covariance for f in families):
@@ -112,10 +109,8 @@ class Orbits:
         return np.concatenate([log_mean(f) for f in self.f])
 
     def remaining(self):
-        """What remains of a mixture whose orbits are reweighted: `RemainingKL`.
-
-        Of several components the bound has it.
-        """
+        """What remains after reweighting, `RemainingKL`; of several components by
+        the bound."""
         found = remaining_kl(self.values, self.row_weights)
         # A fit to the tail that has no mean says nothing: that of the weights has one.
         extra = max(found.smoothing, 0.0) if found.khat > 1.0 else 0.0
@@ -141,11 +136,8 @@ class Orbits:
         return np.array([part.sum() for part in np.split(parts, ends)])
 
     def gain(self, most=np.inf):
-        """``sum_k alpha_k E[ln mean e^f - mean f]`` and its standard error: `Estimate`.
-
-        Means of f are taken where it is finite. No term is negative, so that with terms
-        of at most `most` it is a lower bound, which heavy tails leave alone.
-        """
+        """``sum_k alpha_k E[ln mean e^f - mean f]``: `Estimate`, with terms up to
+        `most` a bound."""
         inside = np.concatenate([np.isfinite(f).mean(axis=1) for f in self.f])
         with np.errstate(invalid="ignore"):
             sums = [np.where(np.isfinite(f), f, 0.0).sum(axis=1) for f in self.f]
@@ -184,11 +176,8 @@ class Orbits:
         return replace(self, f=tuple(f), last=last)
 
     def doubled_until(self, target, tol, most=MAX_ORDER, at_once=False):
-        """Orbits doubled where most remains, until less than `tol` nats do.
-
-        At most to the order `most`, and while the budget lasts. With `at_once` those
-        of all components are.
-        """
+        """Orbits doubled where most remains, to less than `tol` nats or the order
+        `most`."""
         orbits = self
         largest = np.array([min(one.max_order, most) for one in self.groups])
         with np.errstate(invalid="ignore"):
@@ -218,14 +207,12 @@ def _heaviest(undone, free):
 def remaining_after_orbits(
     target, mixture, is_enough, nats, most, rng, careful=False, n=256, bends=None
 ):
-    """What would remain after `reweighted`, by few draws: `RemainingKL` and `Orbits`.
+    """What would remain after `reweighted`, by few draws: `RemainingKL` and `Orbits`,
+    or None.
 
-    None where a component has no images.
-
-    Their orbits are doubled while what remains is not enough, and while at the pace of
-    the last doubling less than `nats` may remain in the end; and up to `_CLEAR` images
-    while ``bends(remaining)``. A `careful` error is that of the evidence and of the
-    ELBO, which does not trust in common noise.
+    Orbits are doubled while at the last pace less than `nats` may remain in the end,
+    and to `_CLEAR` images while ``bends(remaining)``. A `careful` error adds those of
+    both terms.
     """
     orbits = pilot(target, mixture, n, rng)
     if orbits is None:

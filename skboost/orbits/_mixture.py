@@ -146,11 +146,8 @@ class OrbitMixture(Mixture):
         return np.concatenate(drawn)
 
     def drawn_of(self, k, n, rng):
-        """Draws of a component, each moved to one image of its orbit.
-
-        But for those of `exact` they are close to known ones, for which no target is
-        asked: they are the same in a copy that has none.
-        """
+        """Draws of a component, each moved to an image; but for `exact` no target is
+        asked."""
         group, known = self.groups[k], self.orbits[k]
         z = group.whiten(group.component.sample(n, rng))
         order, level = known.shares.shape[1], rng.random((n, 1))

@@ -41,14 +41,11 @@ class OrbitReport:
 
     Examples
     --------
-    >>> import autograd.numpy as np
-    >>> from skboost import boost_posterior
-    >>> def log_density(theta):
-    ...     return np.sum(2 * theta - np.exp(theta), axis=1)
-    >>> report = boost_posterior(log_density, 2, max_iter=1, random_state=0).orbiting
-    >>> report.applied
-    True
-    >>> bool(report.gain > 0)
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from skboost import BoostedBayesianLogisticRegression
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = BoostedBayesianLogisticRegression(random_state=0)
+    >>> bool(model.fit(X[:60, :4], y[:60]).orbiting_.gain > 0)
     True
     """
 
@@ -73,12 +70,8 @@ def most_images(order):
 def reweighted(target, mixture, order, tol, least, rng, known=None):
     """A mixture reweighted over orbits, where that gains more than `least` nats.
 
-    With ``order="auto"`` orbits are doubled until less than `tol` nats remain, up to
-    `AUTO_ORDER` images; else they have so many. `known` orbits serve where they are
-    those of the mixture.
-
-    Returns the mixture that came where it was declined, an `OrbitReport`, and what
-    remains, `RemainingKL`, None where it was declined.
+    Orbits have `order` images, or are doubled to `tol`; `known` ones serve again. With
+    it come an `OrbitReport` and `RemainingKL`, None where it was declined.
     """
     auto, orbits = order == "auto", known
     if not (auto and known and known.mixture.equals(mixture.drop_zero_weights())):

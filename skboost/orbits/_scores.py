@@ -13,10 +13,8 @@ _LEAST = 0.02
 
 
 class ScoreMaps(NamedTuple):
-    """For every coordinate an increasing function, by values at knots (dim, n_knots).
-
-    Monotone cubic interpolation (Fritsch and Carlson 1980), linear beyond the knots.
-    """
+    """Monotone cubic interpolation by knots (dim, n_knots) (Fritsch and Carlson
+    1980)."""
 
     before: np.ndarray
     after: np.ndarray

@@ -51,10 +51,8 @@ class ShiftGroups(NamedTuple):
         return theta.reshape(z.shape)
 
     def images(self, z, begin, end):
-        """Images `begin` to `end`, both even, of whitened points, (n, n_images, dim).
-
-        The first image is the point itself, the second its reflection.
-        """
+        """Images `begin` to `end` of points, (n, n_images, dim): itself, its
+        reflection, ..."""
         shifts, half = (
             _shifts(end // 2)[begin // 2 :],
             np.empty((len(z), 0, z.shape[1])),
@@ -90,11 +88,7 @@ def _shifts(n):
 
 
 def orbits_at(target, mixture, group, z, begin, end):
-    """Images `begin` to `end` of whitened points and ``ln p - ln q`` there.
-
-    Block by block, so that not all images are held at once: slices of the points,
-    images (n, n_images, dim), ratios (n, n_images).
-    """
+    """Slices of whitened points, images `begin` to `end` and ``ln p - ln q`` there."""
     size = max(1, _AT_ONCE // ((end - begin) * z.shape[1]))
     for first in range(0, len(z), size):
         rows = slice(first, min(first + size, len(z)))
@@ -104,10 +98,8 @@ def orbits_at(target, mixture, group, z, begin, end):
 
 
 def log_ratios_of_all(target, mixture, parts):
-    """`log_ratios` of several groups, each with its points and images.
-
-    At once where they are few: calls would take the longest. None has no call.
-    """
+    """`log_ratios` of several groups with points and images, at once where they are
+    few."""
     sizes = [len(z) * (end - begin) for _, z, begin, end in parts]
     if not 0 < sum(sizes) * mixture.dim <= _AT_ONCE:
         return [log_ratios(target, mixture, *part) for part in parts]

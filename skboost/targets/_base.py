@@ -16,11 +16,8 @@ _SILENCE = 10.0
 
 
 class Ledger:
-    """Evaluations and failures of a target and of its views, and what they may cost.
-
-    Lists, because appending is atomic: searches in threads share the ledger. A budget
-    is set by the thread that starts them.
-    """
+    """Evaluations and failures of a target, and what they may cost; threads share
+    lists."""
 
     def __init__(self, counts=False):
         # Only functions of users are counted.
@@ -190,10 +187,10 @@ class Target:
         return self
 
     def log_density(self, theta, strict=False):
-        """Log joint density (n_draws,) of draws (n_draws, dim), in nats.
+        """Log joint density (n_draws,) of draws (n_draws, dim), nats; -inf is outside
+        the support.
 
-        -inf is legal: the draw lies outside the support. Where a user's function fails
-        the density is zero, or a `strict` request raises if the user wants that.
+        Where a user's function fails it is -inf, or an error of a `strict` request.
         """
         return self.value_and_score(theta)[0]
 
@@ -216,10 +213,7 @@ _ROUNDING = 64.0 * np.finfo(float).eps
 def warn_of_wrong_gradient(target, points, stacklevel, place=np.asarray):
     """Warn if central differences disagree with the gradient at every point.
 
-    All points have to disagree, since one may lie at a kink. A function that is noisy
-    everywhere gets the warning although its gradient may be right. `place`
-    maps the target's points to those that the user knows; `stacklevel` is as for
-    `warnings.warn`.
+    One may lie at a kink. `place` maps points to those that the user knows.
     """
     value, slope = target.value_and_score(points)
     rng = np.random.default_rng(0)

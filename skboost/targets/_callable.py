@@ -32,14 +32,10 @@ _CHUNK = {True: 2048, False: 8}
 class CallableTarget(Target):
     """Unnormalised log posterior given as a Python function.
 
-    It takes (n, dim) and returns (n,), or takes (dim,) and returns a number; which one
-    is found out by comparing a batch with its rows where `vectorized` does not say.
-    Without a gradient it is written with ``autograd.numpy``. It is tried out at the
-    rows of `probe`, near the origin by default: three or more, and not `dim` of them.
-
-    A point fails where the function raises, returns NaN or +inf, or has a gradient that
-    is not finite: it has a density of zero, and is noted in the ledger, or a strict
-    request raises `FailedEvaluationError` where `failures` is "raise".
+    From (n, dim) to (n,), or (dim,) to a number, as `vectorized` says or a trial at the
+    rows of `probe` finds out. A point fails where it raises, returns NaN or +inf, or
+    has no finite gradient: its density is zero, or `failures` asks for a
+    `FailedEvaluationError`.
     """
 
     def __init__(
@@ -241,10 +237,8 @@ class _UserFunction(NamedTuple):
 
 
 class _Chunk(NamedTuple):
-    """Some draws evaluated, failures taken for zero density.
-
-    `failures` are pairs of a number of draws and what happened at the first of them.
-    """
+    """Some draws evaluated; `failures` are pairs of a number and the first one's
+    error."""
 
     value: np.ndarray
     score: np.ndarray | None

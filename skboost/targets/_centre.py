@@ -14,9 +14,8 @@ import numpy as np
 class Centre(NamedTuple):
     """The linear map between parameters and those that have independent priors.
 
-    `columns` (n_features,) are the means, None without an intercept, where both are
-    the same. Parameters are one linear predictor's after the other's, with its
-    intercept last, and then further ones.
+    `columns` (n_features,) are the means, None without an intercept, which is last of
+    each linear predictor's parameters.
     """
 
     columns: np.ndarray | None = None

@@ -7,10 +7,9 @@ from skboost.targets._scale_priors import CommonScale
 
 
 class ColumnPriors(Prior):
-    """One prior for all coordinates of a linear predictor, but others for some.
+    """One prior for all `n` coordinates of a linear predictor, but ``own`` for some.
 
-    ``own`` are pairs of an index and a `Prior`, in units of its scale, and `n` counts
-    the coordinates of one linear predictor: those of several have the same priors.
+    These are pairs of an index and a `Prior`, in units of its scale.
     """
 
     def __init__(self, rest, own, n):

@@ -10,11 +10,8 @@ from skboost.transforms import Ordered, Real
 
 
 class ComposedTarget(Target):
-    """``temperature * log likelihood + log prior``.
-
-    The prior has ``score_and_log_density(theta)``, as a mixture has, or is a `Target`;
-    below one the temperature is that of Alquier's tempered posteriors.
-    """
+    """``temperature * log likelihood + log prior``, the prior a mixture or a
+    `Target`."""
 
     def __init__(self, likelihood, prior, temperature=1.0):
         self.likelihood, self.prior = likelihood, prior
@@ -142,9 +139,7 @@ def updated_target(likelihood, prior, temperature=1.0):
 
 
 class CentredTarget(Target):
-    """A target in parameters about its `Centre`, where columns far from zero leave no
-    correlations with the intercept.
-    """
+    """A target in parameters about its `Centre`."""
 
     def __init__(self, target):
         self.target, self.dim, self.ledger = target, target.dim, target.ledger
@@ -187,9 +182,7 @@ _LARGEST = 300.0
 class TransformedTarget(Target):
     """``ln p(forward(z)) + ln |d forward / d z|`` for a density p on a user's scale.
 
-    Its posterior is that of z: every draw, mapped forward, is one of p's posterior.
-    On a simplex p is a density of all coordinates but the last, as in Stan. The density
-    is only asked inside the constraints.
+    On a simplex p is a density of all coordinates but the last, as in Stan.
     """
 
     def __init__(self, target, constraints):
@@ -257,17 +250,8 @@ class LogJoint(Target):
         return f"LogJoint(dim={self.dim})"
 
     def __call__(self, theta):
-        """Log joint density at draws of the parameters.
-
-        Parameters
-        ----------
-        theta : array-like of shape (n, dim) or (dim,)
-
-        Returns
-        -------
-        ndarray of shape (n,), or float for one point
-            Nats.
-        """
+        """Log joint density in nats, (n,), of `theta` (n, dim), or a float of one
+        point (dim,)."""
         theta = np.asarray(theta, dtype=float)
         value = self._target.log_density(np.atleast_2d(theta))
         return value if theta.ndim > 1 else float(value[0])

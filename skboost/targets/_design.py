@@ -137,10 +137,8 @@ def _one_per_row(name, given, n_samples):
 
 
 def sum_log(values, limit=512):
-    """Column sums of ``ln values``, through one logarithm per ``limit`` factors.
-
-    Values are in C order, between 1 and 2 for the default limit: no product overflows.
-    """
+    """Column sums of ``ln values``, in C order, through one logarithm per ``limit``
+    factors."""
     n_rows, n_columns = values.shape
     # Few columns are folded with rows into longer ones, which vectorise.
     n_groups = max(-(-n_rows // limit), min(n_rows, -(-64 // n_columns)))
@@ -154,12 +152,10 @@ def sum_log(values, limit=512):
 
 
 class GaussianPredictors:
-    """Means and covariances of the linear predictors of every row.
+    """Linear predictors under parameters N(mean, diag(variance) + factor factor^T).
 
-    Under parameters N(mean, diag(variance) + factor factor^T), one linear predictor's
-    parameters after the other's. Means are (n_outputs, n_rows), covariances (n_pairs,
-    n_rows) in the order of ``numpy.triu_indices``; `spread` is what the factor makes of
-    each linear predictor (n_rows, rank), None without one.
+    Means are (n_outputs, n_rows), covariances (n_pairs, n_rows) in the order of
+    ``numpy.triu_indices``; `spread` is the factor's part (n_rows, rank), or None.
     """
 
     def __init__(self, block, n_outputs, mean, variance, factor):
@@ -189,8 +185,8 @@ class GaussianPredictors:
     def pull(self, slope, bend):
         """Gradients in mean, variance and factor, those that were given.
 
-        Of derivatives in the means of the predictors, and of minus twice those in their
-        covariances, which may be overwritten.
+        Of derivatives in means, and minus twice those in covariances, which may be
+        overwritten.
         """
         result = [self.pull_mean(slope)]
         if self._with_variance:

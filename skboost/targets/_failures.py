@@ -80,10 +80,10 @@ class FailedEvaluationWarning(UserWarning):
 
 
 class SlowPoints:
-    """Says once what a density of one point at a time costs, while its run goes on.
+    """Says once, after `patience` seconds, what a density of one point at a time costs.
 
-    Evaluations of more than `patience` seconds are worth a word; the line that is
-    warned of is `depth` calls above this one. An iteration evaluates at least `draws`.
+    The line that is warned of is `depth` calls above; iterations evaluate `draws` at
+    least.
     """
 
     draws = 0
@@ -208,11 +208,7 @@ def lent(name, theta):
 
 @contextmanager
 def quiet():
-    """No warnings about what is reported as an error, or is legal.
-
-    Where the density is zero a function may well return a constant, of which
-    autograd warns that it is one.
-    """
+    """No warnings about what is legal or reported as an error, such as constants."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Output seems independent", UserWarning)

@@ -20,11 +20,7 @@ from skboost.targets._priors import FlatPrior, NormalPrior
 
 
 class RowSums:
-    """Sums over a block of rows; every method returns a tuple or list of them.
-
-    Nothing here knows more of the data than the block, so that a sum can be taken
-    where the rows are.
-    """
+    """Sums over a block of rows, each a tuple or list; only the block is known."""
 
     # Arrays of the width of the parameters that are alive at once under Gaussians.
     n_temporaries = 1
@@ -111,10 +107,8 @@ class RowSums:
 
 
 def _expanded(expand, centring, theta, how, table):
-    """`RowSums.expansion` about the centre: far products would lose digits.
-
-    Or `RowSums.curvature`, of which `how` is the factor.
-    """
+    """`RowSums.expansion` about the centre, or `RowSums.curvature` by the factor
+    `how`."""
     if centring.columns is None:
         return expand(theta, how, table)
     if not sparse.issparse(table.X):
@@ -130,10 +124,9 @@ def _expanded(expand, centring, theta, how, table):
 class GLMTarget(Target):
     """Log joint density of a Bayesian generalised linear model.
 
-    Rows have responses in the code of the likelihood, and are never copied. theta is
-    one linear predictor after the other, each with its intercept, if there is one,
-    after its coefficients; scales of one linear predictor serve all. The temperature is
-    the power of the likelihood (Alquier; the tempered posterior).
+    theta is one linear predictor after the other, each intercept after its
+    coefficients; scales of one serve all. The temperature is the power of the
+    likelihood (Alquier).
     """
 
     # Priors of users are proper, and likelihoods of rows are bounded.
@@ -297,10 +290,8 @@ class GLMTarget(Target):
     # --- under Gaussians
 
     def expected_log_density(self, mean, variance=None, factor=None):
-        """E[log joint] under N(mean, diag(variance) + factor factor^T), exactly.
-
-        Returns its gradients in all three, too; None in what is not given.
-        """
+        """E[log joint] under N(mean, diag(variance) + factor factor^T), and all
+        gradients."""
         self.ledger.spend()
         part = partial(self._sums.expected, mean, variance, factor)
         width = self.likelihood.n_outputs * (
@@ -321,11 +312,7 @@ class GLMTarget(Target):
         return value + prior.value, g_mean, g_variance, g_factor
 
     def expected_curvature(self, mean, factor):
-        """E[log joint], its mean gradient and E[-Hessian] under N(mean, F F^T).
-
-        The likelihood's part is positive semi-definite where the likelihood is
-        log-concave; a heavy-tailed prior's diagonal can be negative.
-        """
+        """E[log joint], its mean gradient and E[-Hessian] under N(mean, F F^T)."""
         self.ledger.spend()
         part = partial(self._sums.curvature, mean, factor)
         width = max(self.dim, self.likelihood.n_outputs * factor.shape[1])

@@ -13,10 +13,8 @@ from skboost.targets._softmax_gaussian import softmax_gaussian_expectations
 
 
 class WeightedRows:
-    """A block of rows with their responses and weights, summed over by likelihoods.
-
-    All weights are multiplied by the temperature; one number where they are equal.
-    """
+    """A block of rows with responses and weights, times the temperature; one if all
+    equal."""
 
     def __init__(self, block, temperature=1.0):
         self.block, self.y = block, block.table.y
@@ -35,10 +33,8 @@ class WeightedRows:
         return self.weights @ values
 
     def sum_log(self, values, limit=512):
-        """Column sums of weights times ``ln values``; destroys ``values``.
-
-        ``limit`` is the largest number of values whose product can not overflow.
-        """
+        """Column sums of weights times ``ln values``, destroyed, `limit` to a
+        product."""
         if isinstance(self.weight, float):
             return self.weight * sum_log(values, limit)
         return self.weight @ np.log(values, out=values)
@@ -96,9 +92,8 @@ class Likelihood:
         return zeros, zeros
 
     def climb_bend(self, eta, y):
-        """Curvatures by which steps go up to a mode: those of ``bend`` unless rows are
-        not log-concave: these keep ``bend`` positive, and have ``true_bend``, too.
-        """
+        """Positive curvatures for climbs; ``true_bend`` has others where ``bend`` is
+        made so."""
         return self.bend(eta, y)
 
     def slope_and_bend(self, eta, y):
@@ -110,21 +105,17 @@ class Likelihood:
         return self
 
     def expected_rows(self, mean, covariance, y):
-        """Expectations of the log likelihood where the linear predictors are Gaussian.
+        """Expectations of the log likelihood where linear predictors are Gaussian.
 
-        Of the whole, (n_rows,), of its derivatives (n_outputs, n_rows) and of minus its
-        second derivatives (n_pairs, n_rows); covariances are (n_pairs, n_rows) in the
-        order of `numpy.triu_indices`.
+        Of the whole (n_rows,), derivatives (n_outputs, n_rows), minus second ones
+        (n_pairs, n_rows).
         """
         value, slope, bend = self.expected(mean[0], np.sqrt(covariance[0]), y)
         return value, slope[None], bend[None]
 
     def linear(self, y):
-        """Coefficients of the linear part of the log likelihood, for sums done once.
-
-        ``a`` where the log likelihood is ``a * eta + value``, (n_rows,) or (n_rows,
-        n_outputs); zero by default.
-        """
+        """``a``, zero by default, of a log likelihood ``a * eta + value``, for sums
+        done once."""
         return np.zeros(len(y))
 
     def total(self, eta, rows):
@@ -138,10 +129,8 @@ class Likelihood:
 
 
 class Logistic(Likelihood):
-    """``ln p(y | eta) = y eta - ln(1 + exp(eta))`` for y of 0 and 1.
-
-    It is ``(y - 1/2) eta`` plus an even function of eta, and is summed as these two.
-    """
+    """``ln p(y | eta) = y eta - ln(1 + exp(eta))``, ``(y - 1/2) eta`` and an even
+    part."""
 
     log_concave = True
     linear_in_y = True
@@ -207,10 +196,8 @@ class OverdispersionWarning(UserWarning):
 
 
 class Poisson(Likelihood):
-    """``ln p(y | eta) = y eta - exp(eta) - ln(y!)`` for y not negative.
-
-    Counts that are no integers are taken as they are, ``y!`` as a gamma function.
-    """
+    """``ln p(y | eta) = y eta - exp(eta) - ln(y!)``, also of counts that are no
+    integers."""
 
     log_concave = True
     linear_in_y = True
@@ -245,11 +232,8 @@ class Poisson(Likelihood):
 
 
 class Multinomial(Likelihood):
-    """``ln p(y | eta) = eta_y - ln(sum_k exp(eta_k))`` for y in 0, ..., n_classes - 1.
-
-    Every class has its own coefficients (the symmetric parameterisation); the prior
-    identifies them.
-    """
+    """``ln p(y | eta) = eta_y - ln(sum_k exp(eta_k))``; classes have own
+    coefficients."""
 
     log_concave = True
 

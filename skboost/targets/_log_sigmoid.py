@@ -47,10 +47,8 @@ class _Squares:
 def _tail_probability(mean, squares):
     """P(W < 0), W = mean + Laplace terms + a standard logistic, mean >= 0.
 
-    The inverse Laplace transform of W's moment generating function, whose poles all
-    lie on the real axis, taken along a hyperbola between them: oscillations in the
-    mean and the slow algebraic decay under wide scales both turn into an exponential
-    decay, at equally spaced nodes of the hyperbola's parameter.
+    The inverse Laplace transform of W's moment generating function along a hyperbola
+    between its real poles, where the integrand decays exponentially.
     """
     # The contour of integration: left-opening hyperbolas sin(-bend + i x). In the strip
     # 0 < bend < pi/4 the integrand is analytic and decays; the middle of the strip and
@@ -74,11 +72,10 @@ def _tail_probability(mean, squares):
 
 
 def laplace_sigmoid_expectation(mean, X, scale):
-    """E sigma(x^T theta) for independent theta_j ~ Laplace(m_j, scale_j).
+    """E sigma(x^T theta) for independent theta_j ~ Laplace(m_j, scale_j), to 1e-9.
 
-    `mean` is ``X @ m``, plus an offset. Equals the characteristic-function integral
-    1/2 + int_0^inf sin(t mean) prod_j (1 + t^2 b_j^2 x_j^2)^{-1} / sinh(pi t) dt
-    on a contour in the complex plane where it does not oscillate, to 1e-9.
+    `mean` is ``X @ m``, plus an offset: 1/2 + int_0^inf sin(t mean) prod_j (1 + t^2
+    b_j^2 x_j^2)^{-1} / sinh(pi t) dt, on a complex contour.
     """
     mean = np.asarray(mean, dtype=float)
     scale = np.asarray(scale, dtype=float)
@@ -95,12 +92,8 @@ def laplace_sigmoid_expectation(mean, X, scale):
 def student_t_radii(df, cut=1e-13):
     """Nodes and weights for sqrt(df / w), w chi-squared with `df` degrees of freedom.
 
-    `cut` is the mass left out at the lower end, which is a power; the upper end falls
-    off like exp(-w / 2).
-
-    A trapezoid rule in ln w, in which the density and every expectation under a
-    Gaussian of this scale are analytic and fall off: its error is exponential in the
-    inverse of the step, and the step is three quarters of the width of the density.
+    A trapezoid rule in ln w, analytic, with a step of three quarters of the density's
+    width; `cut` is the mass left out at the lower end, which is a power.
     """
     half = 0.5 * df
     step = 0.75 / np.sqrt(half + 2.0)
@@ -116,10 +109,7 @@ def student_t_radii(df, cut=1e-13):
 
 
 def sigmoid_over_scales(location, scale, nodes, shares):
-    """E sigma(t) for t Gaussian of scale ``node * scale``, each with its share.
-
-    With `student_t_radii` that is a Student-t variable, to an error below 1e-9.
-    """
+    """E sigma(t), t Gaussian of scale ``node * scale`` by shares; errors below 1e-9."""
     location, scale = np.broadcast_arrays(location, scale)
     total = np.zeros(location.shape)
     for node, share in zip(nodes, shares, strict=True):
@@ -137,10 +127,9 @@ _BEND = 0.4
 
 
 def _alternating(n):
-    """Weights w with sum_k (-1)^k a_k = w @ a for moments a_k of a measure on [0, 1].
+    """Weights of an alternating sum of moments, with errors below 5.8^-n.
 
-    Cohen, Rodriguez Villegas, Zagier: Convergence acceleration of alternating series,
-    2000, Algorithm 1; the relative error is below 5.8^-n.
+    Cohen, Rodriguez Villegas, Zagier 2000, Algorithm 1.
     """
     d = 0.5 * ((3.0 + np.sqrt(8.0)) ** n + (3.0 - np.sqrt(8.0)) ** n)
     b, c, weights = -1.0, -d, []
@@ -155,11 +144,9 @@ _WEIGHTS = _alternating(18)
 
 
 def log_sigmoid_expectation(mean, sd):
-    """``ln E sigma(t)`` for t ~ N(mean, sd^2).
+    """``ln E sigma(t)`` for t ~ N(mean, sd^2), to 1e-12 of the probability.
 
-    sigma(t) is a series in exp(k t) on either side of zero, and the expectations of
-    exp(k t) there are error functions. Both series alternate, and their terms are
-    moments of exp(-|t|). The relative error of the probability is below 1e-12.
+    By alternating series in exp(k t), whose expectations are error functions.
     """
     mean, sd = np.broadcast_arrays(mean, sd)
     # A standard deviation of less changes no digit.
@@ -198,10 +185,8 @@ def _log_series(log_term, first):
 
 
 def log_student_t_sigmoid(location, scale, df):
-    """``ln E sigma(t)`` for t Student-t: an average over Gaussians of many scales.
-
-    Of probabilities below 1e-100 an upper part of the tail only.
-    """
+    """``ln E sigma(t)`` for t Student-t, over scales; below 1e-100 part of the tail
+    only."""
     total = _over_radii(location, scale, student_t_radii(float(df)))
     # Further out the mass that this rule cuts off is what counts.
     tail = total < np.log(_SMALL)
@@ -222,12 +207,11 @@ def _over_radii(location, scale, rule):
 
 
 def log_laplace_sigmoid(mean, rows, scale):
-    """``ln E sigma(t)`` for ``t = mean + rows @ (scale * e)``, e standard Laplace.
+    """``ln E sigma(t)`` for ``t = mean + rows @ (scale * e)``, e standard Laplace, to
+    1e-6.
 
-    ``E sigma(-t)`` is the integral of ``pi / sin(pi z) M(-z)`` over a line where Re z
-    is between 0 and the first pole, M the moment generating function. The line goes
-    through the saddle point and bends to where the integrand vanishes. The relative
-    error of the probability is below 1e-6.
+    ``E sigma(-t)`` is the integral of ``pi / sin(pi z) M(-z)`` over a line through the
+    saddle point before the first pole, M the moment generating function.
     """
     direct = laplace_sigmoid_expectation(-np.abs(mean), rows, scale)
     lower = np.log(np.maximum(direct, np.finfo(float).tiny))

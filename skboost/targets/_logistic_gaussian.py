@@ -120,10 +120,8 @@ class _Entropy:
 class _Waves:
     """Midpoint sums over frequencies for one block with large standard deviation.
 
-    The transforms of sigma, sigma' and their relatives are elementary (1/sinh), so
-    E f(t) = integral of transform(v / sd) exp(-v^2 / 2) cos or sin(v mean / sd) dv.
-    Midpoints at (k + 1/2) h repeat f with alternating sign at distance 2 pi / h,
-    which is chosen so that only tails below the tolerance overlap.
+    E f(t) = integral of transform(v / sd) exp(-v^2 / 2) cos or sin(v mean / sd) dv, at
+    (k + 1/2) h with h so small that only tails below the tolerance overlap.
     """
 
     def __init__(self, mean, sd, half_width):
@@ -138,11 +136,8 @@ class _Waves:
         return step * (np.arange(int(_FREQUENCY_CUT / step) + 1) + 0.5)
 
     def clenshaw(self, transform):
-        """The two last terms of Clenshaw's recurrence: sines without a sine call.
-
-        A transform takes t and ``1 / sinh(pi t)``, and may stack several rows, which
-        then share its evaluation.
-        """
+        """The two last terms of Clenshaw's recurrence, of a transform of t and ``1 /
+        sinh(pi t)``."""
         twice_cosine = 2.0 * np.cos(self.angle)
         first = second = 0.0
         for v in self.frequencies(self.step)[::-1]:
@@ -228,9 +223,8 @@ def _unfold_sigmoid(mean, lower):
 def logistic_gaussian_expectations(mean, sd):
     """E softplus(t), E sigma(t) and E sigma'(t) for t ~ N(mean, sd^2).
 
-    They are the expected log partition of a Bernoulli observation and its first two
-    derivatives in ``mean``; half the last is the derivative in the variance. The
-    absolute error is below 1e-11 for sd up to 1e3 and means up to 1e4.
+    Half the last is the derivative in the variance; absolute errors are below 1e-11 for
+    sd up to 1e3 and means up to 1e4.
     """
     shape, mean, sd = _flat_pairs(mean, sd)
     softplus, sigmoid, slope = _folded_expectations(_Logistic, mean, sd)
@@ -250,12 +244,11 @@ def sigmoid_expectation(mean, sd):
 
 
 def scalar_rules():
-    """The rules laid out for code that takes one pair at a time, as flat arrays.
+    """The rules as flat arrays, for code that takes one pair at a time.
 
-    Rule ``searchsorted(edges, sd)`` is the one of a standard deviation; its nodes begin
-    at an entry of `first`. They are in units of the standard deviation for the first
-    `n_direct` rules, frequencies for the others, which take ``|mean| / sd`` up to
-    `half_width`: beyond it the tail is below the tolerance.
+    Rule ``searchsorted(edges, sd)`` begins at an entry of `first`; nodes are standard
+    deviations in `n_direct` rules, else frequencies, for ``|mean| / sd`` up to
+    `half_width`.
     """
     nodes = [nodes.ravel() for nodes, _ in _DIRECT_RULES]
     weights = [weights for _, weights in _DIRECT_RULES]

@@ -27,10 +27,8 @@ _LARGE = 100.0
 class NegativeBinomial(Likelihood):
     """Counts with a dispersion that all rows share; for `NoisyGLMTarget`.
 
-    Counts that are no integers are taken as they are, factorials as gamma functions.
-
-    Cameron and Trivedi: Regression Analysis of Count Data, 2nd edition, 2013, section
-    3.3 (the model NB2).
+    Model NB2 of Cameron and Trivedi 2013, section 3.3, also of counts that are no
+    integers.
     """
 
     n_further = 1
@@ -72,11 +70,8 @@ class NegativeBinomial(Likelihood):
         return found
 
     def expected_with_scale(self, mean, y, variance, covariance, level, level_variance):
-        """Expectations where (eta, lambda) of every row is Gaussian.
-
-        t is Gaussian, and a factor r only shifts its mean: every expectation is one of
-        s, sigma and sigma' under one Gaussian variable.
-        """
+        """Expectations where (eta, lambda) of every row is Gaussian: r only shifts
+        t's mean."""
         level = _bounded(level)
         sd = np.sqrt(np.maximum(variance + 2.0 * covariance + level_variance, 0.0))
         shape = bounded_exp(0.5 * level_variance - level)
@@ -97,17 +92,13 @@ class NegativeBinomial(Likelihood):
 
 
 def _bounded(level):
-    """Logarithms of dispersions as `bounded_exp` takes them: beyond its wall r would
-    no longer be exp(-lambda), and (y + r) s(t) nothing that holds a count's mean.
-    """
+    """Logarithms of dispersions within the wall of `bounded_exp`."""
     return np.clip(level, -300.0, 300.0)
 
 
 class GivenDispersion(Likelihood):
-    """The likelihood of a row at one dispersion for each draw, without its own terms.
-
-    What is linear in eta is left out too, as by every likelihood that has ``linear``.
-    """
+    """The likelihood of a row at a dispersion for each draw, but for terms without
+    eta."""
 
     log_concave = True
 
@@ -196,10 +187,7 @@ def as_dispersion_prior(given):
 
 
 def gamma_terms(y, shape, bends=True):
-    """D(y, r), r D'(r) and r^2 D''(r) of arrays broadcast against each other.
-
-    Where no `bends` are asked for, the last is without meaning.
-    """
+    """D(y, r), r D'(r) and r^2 D''(r), the last without meaning unless `bends`."""
     y, shape = np.broadcast_arrays(np.asarray(y, float), np.asarray(shape, float))
     found = np.empty((3, *y.shape))
     large = shape > _LARGE

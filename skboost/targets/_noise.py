@@ -15,11 +15,8 @@ from skboost.targets._quadrature import normal_rule
 
 
 class NoiseExpectation(NamedTuple):
-    """Expected log likelihood of every row, and expectations of its derivatives.
-
-    Slopes are in the linear predictor and in the log noise scale; bends are minus the
-    second derivatives.
-    """
+    """Expected log likelihood of every row, slopes and bends in eta and the log
+    scale."""
 
     value: np.ndarray
     slope: np.ndarray
@@ -32,9 +29,8 @@ class NoiseExpectation(NamedTuple):
 class Noise(Likelihood):
     """Log density f of a standardised residual z.
 
-    A subclass gives ``log_density(z)``, which is f(z) in nats, ``derivatives(z)``,
-    which are f'(z) and f''(z), the distribution function ``cdf(z)`` of a residual with
-    its inverse ``quantile(p)``, and draws of it, ``sample(rng, shape)``.
+    A subclass gives ``log_density(z)``, nats, ``derivatives(z)``, f' and f'',
+    ``cdf(z)``, ``quantile(p)`` and ``sample(rng, shape)``.
     """
 
     n_temporaries = 4
@@ -64,11 +60,8 @@ class Noise(Likelihood):
         return KnownScale(self, bounded_exp(level))
 
     def at_draws(self, eta, level, rows, slopes=False):
-        """Sums over rows of the log likelihood, for `NoisyRowSums`.
-
-        With `slopes` also its derivatives in the parameters of eta (dim, n_draws), and
-        in lambda.
-        """
+        """Sums of the log likelihood; with `slopes` also derivatives (dim, n_draws),
+        in lambda."""
         precision, mass = bounded_exp(-level), rows.weights.sum()
         z = (rows.y[:, None] - eta) * precision
         found = [rows.sum(self.log_density(z)) - mass * level]
@@ -79,21 +72,16 @@ class Noise(Likelihood):
         return found
 
     def scale_rule(self, level, sd, tilt):
-        """Nodes and weights for lambda ~ N(level, sd^2), with which eta moves by tilt.
-
-        exp(-2 lambda) turns its sign where the imaginary part of 2 lambda is pi / 2,
-        and a tilt carries residuals past their noise.
-        """
+        """Nodes and weights for lambda ~ N(level, sd^2), with which eta moves by
+        tilt."""
         if sd == 0.0:
             return normal_rule(0.0)
         smallest = self.strip * bounded_exp(level - 2.0 * sd)
         return normal_rule(4.0 * sd / np.pi + np.abs(tilt).max(initial=0.0) / smallest)
 
     def added_to(self, centre, sd, scale):
-        """The response as a mixture where eta ~ N(centre, sd^2), the scale known.
-
-        Centres and scales are (n_rows, n_parts), weights (n_parts,).
-        """
+        """The response as a mixture (n_rows, n_parts), eta ~ N(centre, sd^2), scale
+        known."""
         nodes, weights = normal_rule(sd.max(initial=0.0) / (self.strip * scale))
         centres = centre[:, None] + sd[:, None] * nodes
         return centres, np.full_like(centres, scale), weights
@@ -179,9 +167,8 @@ class StudentTNoise(Noise):
         return -z * shrink, shrink * (2.0 * z * z / (self.df + z * z) - 1.0)
 
     def kept_bend(self, z):
-        """-f''(z), bent so that it stays positive where that falls to zero, and its
-        derivative.
-        """
+        """-f''(z), bent so that it stays positive where that is zero, and its
+        derivative."""
         total = self.df + z * z
         _, second = self.derivatives(z)
         slope = 2.0 * (self.df + 1.0) * z * (z * z - 3.0 * self.df) / total**3

@@ -74,10 +74,7 @@ class NoiseScalePrior(CheckedPrior):
 
 
 def as_noise_prior(given, spread, weight=1.0):
-    """The `NoiseScalePrior` that a user has given, for responses of this deviation.
-
-    An automatic one has this weight.
-    """
+    """The `NoiseScalePrior` that is given, or one of this weight and the deviation."""
     prior = NoiseScalePrior(weight) if isinstance(given, str) else given
     scale = 1e-2 * spread if isinstance(prior.scale, str) else prior.scale
     return NoiseScalePrior(prior.weight, scale).checked()
@@ -190,10 +187,8 @@ class NoisyRowSums(RowSums):
 class NoisyGLMTarget(GLMTarget):
     """Log joint density of a regression with an unknown noise scale or dispersion.
 
-    Gaussian expectations are exact: for normal noise in closed form, for counts by one
-    integral in one dimension, else by a product rule over the two Gaussian variables
-    of a row, eta and lambda. The last parameter is the log noise scale; `scale` is that
-    of coefficients and intercept.
+    Its logarithm is the last parameter; `scale` is that of coefficients and intercept.
+    Gaussian expectations are exact, or by rules over eta and lambda.
     """
 
     _kind_of_sums = NoisyRowSums

@@ -101,9 +101,8 @@ class GivenGaps(Likelihood):
         return self.upper[_codes(y)] - eta, eta - self.lower[_codes(y)]
 
     def _by_gap(self, y, upper, both, mass):
-        """Slopes in logarithms of gaps from that in the upper threshold of a row, that
-        in both, and that of the gap of the row's class.
-        """
+        """Slopes in logarithms of gaps, from those in both thresholds and the own
+        gap."""
         moved, codes = np.empty((len(self.gaps) - 1, *upper.shape)), _codes(y)
         parts = zip(self.gaps[1:], mass, moved, strict=True)
         for k, (gap, more, out) in enumerate(parts, 1):
@@ -134,11 +133,7 @@ def _bell_slope(t):
 
 
 class WithGaps(Prior):
-    """A prior of the coefficients with one of the logarithms of gaps after them.
-
-    These are independent and normal around zero; their standard deviations are the
-    last scales.
-    """
+    """A prior of coefficients with normal ones of the logarithms of gaps after them."""
 
     def __init__(self, coef, n_gaps):
         self.coef, self.n_gaps = coef, n_gaps
@@ -260,10 +255,7 @@ class OrdinalRowSums(RowSums):
 
 
 class OrdinalTarget(GLMTarget):
-    """Log joint density of a regression of ordered classes, with their thresholds.
-
-    Expectations under a Gaussian are not in closed form: searches take draws.
-    """
+    """Log joint density of a regression of ordered classes; searches take draws."""
 
     _kind_of_sums = OrdinalRowSums
     exact_gaussian = knows_curvature = log_concave = False
@@ -280,11 +272,8 @@ class OrdinalTarget(GLMTarget):
         return None if self.prior.closed else self.prior.coef
 
     def skewness(self, theta, factor):
-        """See `GLMTarget`: by differences of slopes along the columns of the factor.
-
-        Their ends lie one standard deviation away, where what is of fifth order counts
-        as it does under the Gaussian, nearly.
-        """
+        """See `GLMTarget`: by differences of slopes, one deviation along the
+        factor's columns."""
         ends = np.concatenate([theta[None], theta + factor.T, theta - factor.T])
         ends = self.centring.back(ends)
         self.ledger.spend(len(ends))

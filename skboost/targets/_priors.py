@@ -325,12 +325,12 @@ class StudentTPrior(Prior):
 
 
 def _expected_log1p_square(offset, spread):
-    """E ln(1 + t^2) for t ~ N(m, v), and derivatives in m^2 and v.
+    """E ln(1 + t^2) for t ~ N(m, v), and derivatives in m^2 (`offset`) and v
+    (`spread`).
 
-    Frullani's integral ln(1 + t^2) = int_0^inf (1 - exp(-u t^2)) exp(-u) / u du has
-    a Gaussian expectation in closed form under the integral. In ln u it is smooth at
-    every scale of ``spread`` (v), where a rule in t would need nodes in proportion
-    to the standard deviation. ``offset`` is m^2.
+    Frullani's integral int_0^inf (1 - exp(-u t^2)) exp(-u) / u du has a Gaussian
+    expectation in closed form under the integral, which is smooth in ln u at every
+    scale.
     """
     largest = 1.0 + np.max(offset + spread, initial=0.0)
     log_u = np.arange(-36.0 - np.log(largest), 3.8, 0.25)[:, None]

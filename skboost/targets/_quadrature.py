@@ -42,11 +42,10 @@ class LogGrid:
 
 
 def gaussian_expectation_1d(func, mean, sd, tol=1e-10, max_halvings=10):
-    """E func(t) for t ~ N(mean, sd^2), ``func`` smooth, by a trapezoid rule.
+    """E func(t) for t ~ N(mean, sd^2), `func` smooth, by a trapezoid rule.
 
-    The step is halved until the largest change falls below ``tol`` (absolute, and
-    relative above 1). ``func`` maps points (n_nodes, n), column j distributed around
-    ``mean[j]``, to an array of that shape or (n_outputs, n_nodes, n).
+    `func` maps points (n_nodes, n) to that shape or (n_outputs, n_nodes, n); the step
+    is halved until changes are below `tol`, absolute, and relative above 1.
     """
     mean, sd = np.asarray(mean, dtype=float), np.asarray(sd, dtype=float)
 
@@ -72,10 +71,9 @@ def gaussian_expectation_1d(func, mean, sd, tol=1e-10, max_halvings=10):
 def normal_rule(width, tol=1e-10):
     """Nodes and weights of a fixed rule for E f(t), t ~ N(0, 1).
 
-    The width is one over the half-width of the strip around the real line where f is
-    analytic; 0 is a point, with one node. The tolerance is relative to the largest size
-    of f in the strip, up to a width of 8. Gauss-Hermite for narrow widths, a trapezoid
-    rule for wide ones.
+    The width is one over the half-width of the strip where f is analytic, 0 a point;
+    the tolerance is relative to f there. Gauss-Hermite if narrow, else a trapezoid
+    rule.
     """
     if width == 0.0:
         return np.zeros(1), np.ones(1)

@@ -180,9 +180,7 @@ class LKJPrior(CheckedPrior):
 
 
 class PartialCorrelation(NamedTuple):
-    """Prior of `unit` times z, the inverse hyperbolic tangent of a partial correlation,
-    which has a density in proportion to cosh(z)^-power.
-    """
+    """Prior ~ cosh(z)^-power of `unit` times z, artanh of a partial correlation."""
 
     power: float
     unit: float
@@ -197,10 +195,8 @@ class PartialCorrelation(NamedTuple):
 
 
 class ScaleNode(NamedTuple):
-    """A value of a common scale, and which covariance the coefficients have there.
-
-    Its evidence may be a lower bound, for want of a better one.
-    """
+    """A value of a common scale, the covariance there, and its evidence or a bound
+    of it."""
 
     log_s: float
     kind: int = 0
@@ -210,9 +206,8 @@ class ScaleNode(NamedTuple):
 class CommonScale(Prior):
     """Coordinates with a common factor s of their scales, which has a prior itself.
 
-    The prior `coef` is that of the coefficients given s. Which of a linear predictor
-    have the factor says `shared`: not the intercept. The grid of ln s is so fine that
-    sums over it are integrals; `log_mass` are its log probabilities.
+    `coef` is their prior given s, `shared` says which have it; sums over the grid of ln
+    s, `log_mass` its log probabilities, are integrals.
     """
 
     closed = False
@@ -288,13 +283,10 @@ _POWERS, _FLOOR = (0.0, 0.5, 1.0), 0.1
 class PrincipalScale(CommonScale):
     """Normal coefficients that may be larger along components of large variance.
 
-    Given s and a power g of 0, 1/2 or 1, equally probable, their covariance is
-    ``c s^2 V diag(l^g) V^T`` in units of their scales, where `covariance` is
-    ``V diag(l) V^T`` of the columns in the same units, and c leaves the mean prior
-    variance of the linear predictors as it is for g = 0. Of several classes each has
-    this prior, independent of the others. With a `basis` that is said of coefficients
-    whose product with it is these, and of their columns, and that these themselves are
-    independent is another kind.
+    Given s and a power g of 0, 1/2 or 1 their covariance is ``c s^2 V diag(l^g) V^T``
+    in units of their scales, `covariance` being ``V diag(l) V^T`` of the columns; c
+    keeps the prior variance of linear predictors. A `basis` says it of coefficients
+    whose product with it is these, and independence of these is another kind.
     """
 
     def __init__(self, shared, covariance, factor, n_outputs=1, basis=None):

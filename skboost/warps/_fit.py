@@ -24,9 +24,8 @@ _RIDGE = 1e-3
 class WarpedELBO:
     """ELBO of a standard normal through a warp, in the parameters of the warp.
 
-    The warp acts in coordinates w in which a first Gaussian is standard normal,
-    ``theta = mean + factor w``, and starts as the identity. The base draws (n, dim) are
-    fixed; edges say which entries of `scales` and `curves` may differ from zero.
+    It acts where a first Gaussian is standard normal, ``theta = mean + factor w``, from
+    the identity on; edges say which `scales` and `curves` may differ from zero.
     """
 
     def __init__(self, target, mean, factor, base, edges, limit):
@@ -154,9 +153,8 @@ class WarpReport:
     >>> from skboost import boost_posterior
     >>> def log_gamma(theta):
     ...     return np.sum(1.5 * theta - np.exp(theta), axis=1)
-    >>> result = boost_posterior(log_gamma, dim=2, warp="auto", random_state=0)
-    >>> result.warp.accepted, bool(result.warp.gain > 0.05)
-    (True, True)
+    >>> boost_posterior(log_gamma, dim=2, warp="auto", random_state=0).warp.accepted
+    True
     """
 
     accepted: bool
@@ -202,8 +200,8 @@ def given_up():
 def find_warp(target, mean, covariance, settings):
     """Fit a warp that starts as a Gaussian, and say whether it is worth having.
 
-    It is, where the gain on fresh draws, less two standard errors, exceeds
-    ``settings.tol``, and wide draws do not see heavier losses in the tails.
+    It is where the gain less two errors exceeds ``settings.tol`` and tails lose no
+    more.
     """
     try:
         factor = np.linalg.cholesky(covariance)
@@ -302,10 +300,8 @@ def log_normal(z):
 
 
 def elbo_gain(target, before, after, n, rng):
-    """What one warp gains over another in ELBO, on the same fresh normal draws.
-
-    Not finite where the density is zero at a draw.
-    """
+    """Gain in ELBO of one warp over another on the same draws; not finite at zero
+    density."""
     z = DiagonalGaussian().matched_draws(n, before.dim, rng)
     each = [
         target.log_density(warp.forward(z)) + warp.log_jacobian(z)
@@ -316,12 +312,8 @@ def elbo_gain(target, before, after, n, rng):
 
 
 def tail_gain(target, before, after, n, rng):
-    """By how much ``KL(p || q)`` falls from one warp to another, from wide draws.
-
-    The ELBO does not see where q has no draws. These come from heavy-tailed
-    distributions about both, a half from either, and are weighted towards p: an
-    estimate of ``E_p[ln q_after - ln q_before]``, nats.
-    """
+    """Fall of ``KL(p || q)`` between warps, nats, by weighted heavy-tailed draws of
+    both."""
     warps, dim = (before, after), before.dim
     radius = np.sqrt(_TAIL_DF / rng.chisquare(_TAIL_DF, (n, 1)))
     wide = radius * rng.standard_normal((n, dim))

@@ -28,10 +28,8 @@ class ScoredDraws(NamedTuple):
 
 
 class Edges(NamedTuple):
-    """Which coordinate changes the scale, and which the mean, of which later one.
-
-    Strictly lower triangular; entry (j, k) says that k drives j.
-    """
+    """Which coordinate k changes the scale, and which the mean, of which later one
+    j."""
 
     scales: np.ndarray
     curves: np.ndarray
@@ -56,11 +54,8 @@ def _significant(rows, drivers):
 
 
 def drivers_first(sample, axes):
-    """Axes ordered by how far the target is from Gaussian along each, the most first.
-
-    A coordinate that changes others shows it in its own third and fourth derivative;
-    one that is changed need not.
-    """
+    """Axes ordered by own third and fourth derivatives: drivers of others come
+    first."""
     w, residual = sample.rotated(axes)
     third = (residual * (w**2 - 1.0)).mean(axis=0)
     fourth = (residual * w * (w**2 - 3.0)).mean(axis=0)
@@ -71,9 +66,8 @@ def drivers_first(sample, axes):
 def candidate_axes(sample):
     """Orthonormal axes worth a fit, each of shape (dim, dim), drivers first.
 
-    The coordinates as they are; eigenvectors of the squared third derivatives, which
-    find the one direction that scales all others; and the axes of greatest contrast,
-    one after the other, which tell apart directions that are curved alike.
+    The coordinates; eigenvectors of the squared third derivatives; and axes of greatest
+    contrast, which tell apart directions that are curved alike.
     """
     dim = sample.w.shape[1]
     axes = {"coordinates": np.eye(dim)}
@@ -127,14 +121,9 @@ def _energy(third):
 class _Contrast(NamedTuple):
     """What a map with a given axis as driver gains, to first order, nats.
 
-    ``(|T3(v, v, .)|^2 + |T3(v, ., .)|^2) / 4 + T4(v, v, v, v)^2 / 12`` of the averaged
-    third and fourth derivatives: for all whose mean bends along v, for all whose scale
-    changes along it, and for its tails. Where coordinates are independent its maxima
-    are these (Comon 1994); a banana is bent along its long axis, where its fourth
-    derivative is.
-
-    Comon, P. (1994). Independent component analysis, a new concept? Signal
-    Processing 36(3).
+    ``(|T3(v, v, .)|^2 + |T3(v, ., .)|^2) / 4 + T4(v, v, v, v)^2 / 12`` of averaged
+    third and fourth derivatives: for bends of the mean, for scales and for tails (Comon
+    1994).
     """
 
     third: np.ndarray
