@@ -62,14 +62,14 @@ class CountPredictive(Predictive):
         base = (n_linear - fit_intercept, fit_intercept, weights, parts)
         super().__init__(CountRegressor(*base, draws, dispersion, tilts), mixture)
 
-    def log_density(self, X, y, offset):
+    def log_density(self, X, offset, y):
         """Log predictive probability of every count, (n,), nats."""
         blocks = self._parts(X, offset)
         return np.concatenate(
             [log_mixed_probability(y[rows], *parts) for rows, *parts in blocks]
         )
 
-    def quantiles(self, X, p, offset):
+    def quantiles(self, X, offset, p):
         """Smallest counts whose distribution function reaches p, (n, n_levels)."""
         blocks = self._parts(X, offset)
         return np.concatenate([smallest_counts(p, *parts) for _, *parts in blocks])

@@ -6,62 +6,39 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skboost._sklearn import check_sample_weight
+from skboost.linear_model._answers import Answers, answer
 from skboost.linear_model._drawn import DrawnCounts, linear_predictors
 from skboost.linear_model._methods import (
     check_quantiles,
     checked_numbers,
-    checked_pairs,
     checked_rows,
     coef_interval,
     drawn_coordinates,
     drawn_parameters,
-    export,
     predict_latent,
-    set_feature_names,
     tails_of,
-    to_onnx,
 )
 from skboost.linear_model._ratios import ratio_table
-from skboost.linear_model._row_keywords import (
-    NewRows,
-    checked_offset,
-    warn_of_missing_offset,
-)
+from skboost.linear_model._row_keywords import checked_offset, warn_of_missing_offset
 from skboost.targets import Poisson
 
 
-class BayesianCountRegressor(NewRows, RegressorMixin):
-    """Predictive distributions of counts; offsets are logarithms of exposures.
+class CountAnswers(Answers, RegressorMixin):
+    """Predictive distributions of counts; offsets are logarithms of exposures."""
 
-    For estimators with ``_model_`` and ``_fit``.
-    """
-
-    export, to_onnx, set_feature_names = export, to_onnx, set_feature_names
-    predict_latent, coef_interval = predict_latent, coef_interval
-
-    def _predictive(self):
-        """What answers about checked rows."""
-        return self._model_.predictive(self._fit.mixture)
-
-    def _with_offset(self, X, offset, exposure):
-        check_is_fitted(self)
-        offset, exposure = self._found(X, offset=offset, exposure=exposure)
-        X = checked_rows(self, X)
-        offset = checked_offset(offset, exposure, X.shape[0])
-        warn_of_missing_offset(self._model_.exposed, offset, counts=True)
-        return X, offset
-
-    def predict(self, X, offset=None, return_std=False, exposure=None):
+    @answer
+    def predict(self, X, offset=None, return_std=False, exposure=None, **of_groups):
         """Mean of the posterior predictive distribution.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        offset : array-like of shape (n_samples,), default=None
-            Logarithm of the exposure; None is zero.
+        offset : array-like of shape (n_samples,) or str, default=None
+            Logarithm of the exposure; the name of a column where X is a data frame.
+            None is the column that `fit` was told the name of, or else zero.
         return_std : bool, default=False
             Return the standard deviation of the predictive distribution too.
-        exposure : array-like of shape (n_samples,), default=None
+        exposure : array-like of shape (n_samples,) or str, default=None
             Positive factor of the rate; its logarithm is added to `offset`.
 
         Returns
@@ -78,11 +55,12 @@ class BayesianCountRegressor(NewRows, RegressorMixin):
             are in proportion to the exposure, so that they can be multiplied by it.
             ``exposure=np.ones(n_samples)`` says that one is meant.
         """
-        X, offset = self._with_offset(X, offset, exposure)
-        mean, std = self._predictive().model.mean_and_std(X, offset)
+        predictive, rows = self._asked(X, offset, exposure, **of_groups)
+        mean, std = predictive.model.mean_and_std(*rows)
         return (mean, std) if return_std else mean
 
-    def predict_interval(self, X, level=0.9, offset=None, exposure=None):
+    @answer
+    def predict_interval(self, X, level=0.9, offset=None, exposure=None, **of_groups):
         """Central interval of the predictive distribution of the count.
 
         Parameters
@@ -91,7 +69,7 @@ class BayesianCountRegressor(NewRows, RegressorMixin):
         level : float, default=0.9
             At least this predictive probability lies between the ends, which are
             counts; in (0, 1).
-        offset, exposure : array-like of shape (n_samples,), default=None
+        offset, exposure
             As in `predict`.
 
         Returns
@@ -99,11 +77,11 @@ class BayesianCountRegressor(NewRows, RegressorMixin):
         ndarray of shape (n_samples, 2)
             Lower and upper end, both inside.
         """
-        X, offset = self._with_offset(X, offset, exposure)
-        return self._predictive().quantiles(X, tails_of(level), offset)
+        return self.predict_quantiles(X, tails_of(level), offset, exposure, **of_groups)
 
+    @answer
     def predict_quantiles(
-        self, X, quantiles=(0.05, 0.5, 0.95), offset=None, exposure=None
+        self, X, quantiles=(0.05, 0.5, 0.95), offset=None, exposure=None, **of_groups
     ):
         """Quantiles of the predictive distribution of the count.
 
@@ -113,7 +91,7 @@ class BayesianCountRegressor(NewRows, RegressorMixin):
         quantiles : float or array-like of shape (n_quantiles,), \
                 default=(0.05, 0.5, 0.95)
             In (0, 1).
-        offset, exposure : array-like of shape (n_samples,), default=None
+        offset, exposure
             As in `predict`.
 
         Returns
@@ -121,10 +99,12 @@ class BayesianCountRegressor(NewRows, RegressorMixin):
         ndarray of shape (n_samples, n_quantiles)
             Smallest counts whose distribution function reaches the probability.
         """
-        X, offset = self._with_offset(X, offset, exposure)
-        return self._predictive().quantiles(X, check_quantiles(quantiles), offset)
+        p = check_quantiles(quantiles)
+        predictive, rows = self._asked(X, offset, exposure, **of_groups)
+        return predictive.quantiles(*rows, p)
 
-    def log_predictive_density(self, X, y, offset=None, exposure=None):
+    @answer
+    def log_predictive_density(self, X, y, offset=None, exposure=None, **of_groups):
         """Log probability of the counts under the predictive distribution.
 
         A proper score: larger is better, and only the truth has the largest mean.
@@ -133,7 +113,7 @@ class BayesianCountRegressor(NewRows, RegressorMixin):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
-        offset, exposure : array-like of shape (n_samples,), default=None
+        offset, exposure
             As in `predict`.
 
         Returns
@@ -141,8 +121,10 @@ class BayesianCountRegressor(NewRows, RegressorMixin):
         ndarray of shape (n_samples,)
             Nats.
         """
-        X, y, offset = self._with_counts(X, y, offset, exposure)
-        return self._predictive().log_density(X, y, offset)
+        check_is_fitted(self)
+        y = checked_counts(self, X, y)
+        predictive, rows = self._asked(X, offset, exposure, **of_groups)
+        return predictive.log_density(*rows, y)
 
     def score(self, X, y, sample_weight=None, offset=None, exposure=None):
         """D squared, the share of the deviance that the predictive mean explains.
@@ -152,7 +134,7 @@ class BayesianCountRegressor(NewRows, RegressorMixin):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
         sample_weight : array-like of shape (n_samples,), default=None
-        offset, exposure : array-like of shape (n_samples,), default=None
+        offset, exposure
             As in `predict`.
 
         Returns
@@ -163,36 +145,12 @@ class BayesianCountRegressor(NewRows, RegressorMixin):
             ``sklearn.linear_model.PoissonRegressor``. Where a constant rate leaves no
             deviance, 1 for a perfect prediction and else 0.
         """
-        X, y, offset = self._with_counts(X, y, offset, exposure)
-        weight = check_sample_weight(sample_weight, X, dtype=np.float64)
-        mean, _ = self._predictive().model.mean_and_std(X, offset)
-        return explained_deviance(y, mean, weight, offset)
-
-    def _with_counts(self, X, y, offset, exposure):
         check_is_fitted(self)
-        offset, exposure = self._found(X, offset=offset, exposure=exposure)
-        X, y = checked_pairs(self, X, y)
-        offset = checked_offset(offset, exposure, len(y))
-        warn_of_missing_offset(self._model_.exposed, offset, counts=True)
-        return X, Poisson().checked(y, len(y)), offset
-
-    def sample_posterior(self, n=1, random_state=None):
-        """Draws of coefficients and intercept, and of a dispersion where there is one.
-
-        Parameters
-        ----------
-        n : int, default=1
-        random_state : int, RandomState instance or None, default=None
-
-        Returns
-        -------
-        coef : ndarray of shape (n, n_features)
-        intercept : ndarray of shape (n,)
-        dispersion : ndarray of shape (n,)
-            Only under ``likelihood="negative_binomial"``.
-        """
-        coef, intercept, further = drawn_parameters(self, n, random_state)
-        return coef[:, 0], intercept[:, 0], *np.exp(further).T
+        y = checked_counts(self, X, y)
+        weight = check_sample_weight(sample_weight, y, dtype=np.float64)
+        predictive, rows = self._asked(X, offset, exposure)
+        mean, _ = predictive.model.mean_and_std(*rows)
+        return explained_deviance(y, mean, weight, rows[-1])
 
     def dispersion_interval(self, level=0.9):
         """Central credible interval of the dispersion.
@@ -212,16 +170,14 @@ class BayesianCountRegressor(NewRows, RegressorMixin):
         AttributeError
             After a fit of the Poisson likelihood, which has none.
         """
-        check_is_fitted(self)
-        check_dispersed(self._model_.dispersed, "dispersion_interval")
-        last = self.posterior_.marginal(self.posterior_.dim - 1)
-        return np.exp([last.quantile(p) for p in tails_of(level)])
+        return self._dispersion_at("dispersion_interval", *tails_of(level))
 
     def rate_ratios(self, level=0.9, increment=1.0):
         """Factors by which the rate grows with each feature, with credible intervals.
 
         The row of the intercept has the rate where every feature and the offset are
-        zero.
+        zero, in the median group where there are groups, whose effects stay as they
+        are.
 
         The prior pulls factors towards one, most where rows are few: a wide one such as
         ``prior_scale=10`` reports what the rows alone say.
@@ -246,6 +202,69 @@ class BayesianCountRegressor(NewRows, RegressorMixin):
         check_is_fitted(self)
         return ratio_table(self, "rate_ratio", level, increment)
 
+    @property
+    def dispersion_(self):
+        """Posterior median of the dispersion."""
+        return float(self._dispersion_at("dispersion_", 0.5)[0])
+
+    def _dispersion_at(self, name, *p):
+        """Quantiles of the dispersion, for what has a name."""
+        check_is_fitted(self)
+        if not self._model_.dispersed:
+            raise AttributeError(
+                f"{name} needs a fit with likelihood='negative_binomial'; got one with "
+                "likelihood='poisson'."
+            )
+        last = self.posterior_.marginal(self.posterior_.dim - 1)
+        return self._as_dispersion([last.quantile(one) for one in p])
+
+    def _coded(self, X, y):
+        return checked_counts(self, X, y)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        return tags
+
+
+class BayesianCountRegressor(CountAnswers):
+    """Those of models without groups, with ``_model_`` and ``_fit``."""
+
+    predict_latent, coef_interval = predict_latent, coef_interval
+    # The posterior is over its logarithm.
+    _as_dispersion = staticmethod(np.exp)
+
+    def _predictive(self):
+        """What answers about checked rows."""
+        return self._model_.predictive(self._fit.mixture)
+
+    def _asked(self, X, offset=None, exposure=None):
+        """What answers about rows; these, checked, and their offsets or None."""
+        check_is_fitted(self)
+        offset, exposure = self._found(X, offset=offset, exposure=exposure)
+        X = checked_rows(self, X)
+        offset = checked_offset(offset, exposure, X.shape[0])
+        warn_of_missing_offset(self._model_.exposed, offset, counts=True)
+        return self._predictive(), (X, offset)
+
+    def sample_posterior(self, n=1, random_state=None):
+        """Draws of coefficients and intercept, and of a dispersion where there is one.
+
+        Parameters
+        ----------
+        n : int, default=1
+        random_state : int, RandomState instance or None, default=None
+
+        Returns
+        -------
+        coef : ndarray of shape (n, n_features)
+        intercept : ndarray of shape (n,)
+        dispersion : ndarray of shape (n,)
+            Only under ``likelihood="negative_binomial"``.
+        """
+        coef, intercept, further = drawn_parameters(self, n, random_state)
+        return coef[:, 0], intercept[:, 0], *np.exp(further).T
+
     # --- responses under draws; see `skboost.linear_model._drawn`
 
     def _drawn(self, n, rng, reported=False):
@@ -256,13 +275,10 @@ class BayesianCountRegressor(NewRows, RegressorMixin):
         return theta[:, :-1], np.exp(theta[:, -1])
 
     def _responses(self, drawn, X, offset=None, exposure=None):
-        X, offset = self._with_offset(X, offset, exposure)
+        _, (X, offset) = self._asked(X, offset, exposure)
         theta, dispersion = drawn
         parts = linear_predictors(X, self._model_.layout.intercept, theta, offset)
         return ((rows, DrawnCounts(eta, dispersion)) for rows, eta in parts)
-
-    def _coded(self, X, y):
-        return checked_counts(self, X, y)
 
     def _named(self, drawn):
         theta, dispersion = drawn
@@ -271,7 +287,7 @@ class BayesianCountRegressor(NewRows, RegressorMixin):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = tags.target_tags.positive_only = True
+        tags.input_tags.sparse = True
         return tags
 
 
@@ -279,15 +295,6 @@ def checked_counts(estimator, X, y):
     """Counts, (n_samples,); a ValueError where they are none."""
     y = checked_numbers(estimator, X, y)
     return Poisson().checked(y, len(y))
-
-
-def check_dispersed(dispersed, name):
-    """An AttributeError where the fitted likelihood has no dispersion."""
-    if not dispersed:
-        raise AttributeError(
-            f"{name} needs a fit with likelihood='negative_binomial'; got one with "
-            "likelihood='poisson'."
-        )
 
 
 def explained_deviance(y, mean, weight, offset):

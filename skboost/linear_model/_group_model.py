@@ -16,6 +16,7 @@ from skboost.hierarchy import (
     marginal_of,
     with_coefficients,
 )
+from skboost.linear_model._class_predictive import entropy_of, log_binomial_of
 from skboost.linear_model._group_columns import Columns
 from skboost.linear_model._group_levels import Levels, levels_of_groups
 from skboost.linear_model._group_responses import Unit
@@ -105,6 +106,11 @@ class GroupModel:
         centre[n:] = self.levels.start(0.5 * self.unit.size)
         mode = highest_point(target, centre, target.unit)
         return mode[None], target.learn_missed(mode, target.unit)
+
+    @property
+    def dispersed(self):
+        """Whether counts have a dispersion."""
+        return self.response.noise_name == "dispersion"
 
     def renamed(self, names):
         """The same model with other names of the columns of X."""
@@ -248,19 +254,42 @@ class GroupPredictive:
     efficiency: float
     error: DensityError | None = None
 
-    def quantiles(self, rows, p):
+    def quantiles(self, *rows_and_p):
         """What the response says of every row, (n, n_levels)."""
-        parts = self.model.predictors(*rows)
-        return np.concatenate(
-            [self.response.quantiles(self.model, eta, p) for _, eta in parts]
+        *rows, p = rows_and_p
+        return self._by_row(
+            lambda _, eta: self.response.quantiles(self.model, eta, p), rows
         )
 
-    def log_density(self, rows, y):
+    interval = quantiles
+
+    def log_density(self, *rows_and_y):
         """Of responses, (n,)."""
-        parts = self.model.predictors(*rows)
-        return np.concatenate(
-            [self.response.log_density(self.model, eta, y[some]) for some, eta in parts]
+        *rows, y = rows_and_y
+        density = self.response.log_density
+        return self._by_row(lambda k, eta: density(self.model, eta, y[k]), rows)
+
+    def log_proba(self, *rows):
+        """Logarithms of probabilities, -inf where these are zero in rounding."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.model.proba(*rows))
+
+    def aleatoric(self, *rows):
+        """Expected entropy given coefficients and effects, (n,)."""
+        drawn = self.model.drawn
+        return self._by_row(lambda _, eta: entropy_of(drawn(eta)).mean(axis=1), rows)
+
+    def log_counted(self, *rows_and_counts):
+        """Log probability of counts of both classes, (n,)."""
+        *rows, failures, successes = rows_and_counts
+        return self._by_row(
+            lambda k, eta: log_binomial_of(failures[k], successes[k], eta), rows
         )
+
+    def _by_row(self, answer, rows):
+        """What a function makes of blocks of rows and their predictors."""
+        parts = self.model.predictors(*rows)
+        return np.concatenate([answer(some, eta) for some, eta in parts])
 
     def correlations(self):
         """Share of the variance that the intercepts of a factor make up, by factor."""

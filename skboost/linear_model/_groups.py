@@ -1,6 +1,7 @@
 """Columns of X that say groups: which there are, their levels, and rows by them."""
 
 from dataclasses import replace
+from functools import cache, partial
 from numbers import Integral, Real
 from typing import NamedTuple
 
@@ -32,15 +33,25 @@ from skboost.linear_model._summary import (
 from skboost.serving import GroupedFactor
 
 
-def numbers_of(X, columns):
-    """Numbers of the rows of X as floats, all finite: columns, and 1 for a category."""
+class ReadOnce:
+    """Rows X, of which each column is looked at once, however many ask for it."""
+
+    def __init__(self, X):
+        self.X = X
+        self.values = cache(partial(column_of, X))
+        self.holds_labels = cache(partial(holds_labels, X))
+        self.labels = cache(partial(_labels_of, self.values))
+
+
+def numbers_of(read, columns):
+    """Numbers of rows as floats, all finite: columns, and 1 for a category."""
     parts = []
     for i, label in columns.numbers:
         if label is None:
-            parts.append(_column_of_numbers(X, i, columns.names[i]))
+            parts.append(_column_of_numbers(read, i, columns.names[i]))
         elif label == columns.labels[i][1]:
-            parts += _indicators(X, i, columns)
-    table = np.column_stack(parts) if parts else np.empty((len(X), 0))
+            parts += _indicators(read, i, columns)
+    table = np.column_stack(parts) if parts else np.empty((len(read.X), 0))
     bad = np.argwhere(~np.isfinite(table))
     if len(bad):
         row, place = bad[0]
@@ -55,21 +66,21 @@ def numbers_of(X, columns):
     return check_array(table, dtype=np.float64, input_name="X", ensure_min_features=0)
 
 
-def _column_of_numbers(X, i, name):
-    refuse_dates(column_of(X, i), "X", name)
+def _column_of_numbers(read, i, name):
+    refuse_dates(read.values(i), "X", name)
     try:
-        if holds_labels(X, i):
+        if read.holds_labels(i):
             raise ValueError("fit had numbers there, and these are labels")
-        return as_floats(column_of(X, i))
+        return as_floats(read.values(i))
     except (TypeError, ValueError) as error:
         raise type(error)(
             f"X must have numbers in column {name!r}: {error}."
         ) from error
 
 
-def _indicators(X, i, columns):
+def _indicators(read, i, columns):
     """For each label of a column but the first, whether it stands in a row."""
-    values = np.array(labels_of(X, i, columns.names[i], "").tolist(), dtype=object)
+    values = np.array(read.labels(i, columns.names[i], "").tolist(), dtype=object)
     known = columns.labels[i]
     unknown = sorted(set(values) - set(known), key=str)
     if unknown:
@@ -81,17 +92,18 @@ def _indicators(X, i, columns):
     return [values == label for label in known[1:]]
 
 
-def categories_at(X, i, name):
+def categories_at(read, i, name):
     """Labels of a column of X, in their order; None of a column of numbers."""
-    if not holds_labels(X, i):
+    X = read.X
+    if not read.holds_labels(i):
         return None
     if isinstance(X, np.ndarray) and X.dtype.kind != "O":
         raise ValueError(
             f"X must be a DataFrame or an array of objects where column {name!r} is to "
             "be a feature: in an array of strings numbers are strings, too."
         )
-    refuse_dates(column_of(X, i), "X", name)
-    values = labels_of(X, i, name, "")
+    refuse_dates(read.values(i), "X", name)
+    values = read.labels(i, name, "")
     found = np.unique(values).tolist()
     if not 1 < len(found) < max(len(values), 3):
         raise ValueError(
@@ -104,9 +116,9 @@ def categories_at(X, i, name):
     return tuple(sorted(found, key=order.index) if order else found)
 
 
-def labels_of(X, i, name, kind="group "):
+def _labels_of(values_at, i, name, kind="group "):
     """Labels in a column of groups, or of a `kind` of its own; none may be missing."""
-    values = column_of(X, i)
+    values = values_at(i)
     missing = missing_in(values)
     if missing.any():
         first = int(np.flatnonzero(missing)[0])
@@ -143,15 +155,19 @@ def labels_of(X, i, name, kind="group "):
 _KINDS = str, Integral, Real
 
 
-def learned(X, columns):
-    """Plain factors with the labels of some rows; they have no effects yet."""
-    every = {i for group in columns.factors.values() for i in group}
-    values = {i: labels_of(X, i, columns.names[i]) for i in sorted(every)}
-    factors = []
+def factors_of(read, columns):
+    """Plain factors with the labels of some rows, without effects yet, and the groups
+    of these rows by factor.
+    """
+    every = sorted({i for group in columns.factors.values() for i in group})
+    labels = {i: read.labels(i, columns.names[i]) for i in every}
+    coded = {i: np.unique(labels[i], return_inverse=True) for i in every}
+    factors, groups = [], []
     for name, group in columns.factors.items():
-        coded = [np.unique(values[i], return_inverse=True) for i in group]
-        labels, codes = zip(*coded, strict=True)
-        present = np.unique(np.ravel_multi_index(codes, list(map(len, labels))))
+        labels, codes = zip(*(coded[i] for i in group), strict=True)
+        codes = np.ravel_multi_index(codes, list(map(len, labels)))
+        present, codes = np.unique(codes, return_inverse=True)
+        groups.append(codes)
         if len(present) < 2:
             raise ValueError(
                 "groups must name columns with two groups or more; got one group in "
@@ -160,7 +176,7 @@ def learned(X, columns):
         slopes = np.array(columns.slopes[name], dtype=int)
         parts = group, labels, present, slopes, columns.intercepts[name]
         factors.append(GroupedFactor(name, *parts))
-    return tuple(factors)
+    return tuple(factors), groups
 
 
 def warn_of_unidentified(factors, numbers, row_noise):
@@ -197,9 +213,9 @@ def _check_correlations(factors, columns, n_rows):
             )
 
 
-def codes_of(X, factor, columns, unknown="population"):
+def codes_of(read, factor, columns, unknown):
     """Groups of rows, -1 for those of no row of the fit, by what `unknown` says."""
-    values = [labels_of(X, i, columns.names[i]) for i in factor.columns]
+    values = [read.labels(i, columns.names[i]) for i in factor.columns]
     for i, labels, column in zip(factor.columns, factor.labels, values, strict=True):
         # Strings say what numbers are called, and nothing else is called like another.
         kinds = [_kind(table.dtype) for table in (labels, column)]
@@ -267,12 +283,13 @@ class GroupedData(NamedTuple):
 def read_groups(estimator, X, y, sample_weight, response, offset=None):
     """`GroupedData` of what ``fit`` is given, for a response of some kind."""
     X = seen(estimator, X, reset=True)
-    names = feature_names(estimator)
-    columns = resolve(names, estimator._said, lambda i: categories_at(X, i, names[i]))
-    numbers, factors = numbers_of(X, columns), learned(X, columns)
+    names, read = feature_names(estimator), ReadOnce(X)
+    columns = resolve(
+        names, estimator._said, lambda i: categories_at(read, i, names[i])
+    )
+    numbers, (factors, codes) = numbers_of(read, columns), factors_of(read, columns)
     warn_of_unidentified(factors, numbers, response.row_noise)
     _check_correlations(factors, columns, len(y))
-    codes = [codes_of(X, factor, columns) for factor in factors]
     weight = check_sample_weight(sample_weight, numbers, dtype=np.float64)
     if np.any(weight < 0.0) or not weight.any():
         raise ValueError(

@@ -27,18 +27,14 @@ from skboost.linear_model._group_summary import (
     table_of_effects,
 )
 from skboost.linear_model._groups import (
+    ReadOnce,
     codes_of,
     counted_factors,
     narrowed,
     numbers_of,
     seen,
 )
-from skboost.linear_model._methods import (
-    export,
-    set_feature_names,
-    tails_of,
-    to_onnx,
-)
+from skboost.linear_model._methods import tails_of
 from skboost.linear_model._model import SCALED_CONSTRAINTS
 from skboost.linear_model._row_keywords import (
     checked_offset,
@@ -96,7 +92,7 @@ HIERARCHICAL_CONSTRAINTS = {
 class HierarchicalEstimator(FormulaEstimator):
     """A boosted posterior over coefficients and scales, and effects of groups.
 
-    Subclasses read responses, and answer about rows by ``_rows(X, population)``.
+    Subclasses read responses.
     """
 
     _parameter_constraints = HIERARCHICAL_CONSTRAINTS
@@ -105,8 +101,6 @@ class HierarchicalEstimator(FormulaEstimator):
     _said_by_formula = dict.fromkeys(("groups", "slopes", "nested", "fixed")) | {
         "group_intercepts": True, "fit_intercept": True,
     }  # fmt: skip
-
-    export, to_onnx, set_feature_names = export, to_onnx, set_feature_names
 
     @keeps_parameters
     def __init__(
@@ -157,7 +151,7 @@ class HierarchicalEstimator(FormulaEstimator):
 
     # --- what all of them answer
 
-    def _rows(self, X, population, groups="all"):
+    def _numbers_and_groups(self, X, population, groups):
         """Numeric columns of new rows, and their groups by factor."""
         if not isinstance(population, bool | np.bool_):
             raise ValueError(f"population must be True or False; got {population!r}.")
@@ -170,20 +164,25 @@ class HierarchicalEstimator(FormulaEstimator):
             X, columns, read = narrowed(X, columns, read)
         if columns is model.columns:
             X = seen(self, X, reset=False)
-        numbers, unknown = numbers_of(X, columns), self.handle_unknown
+        X, unknown = ReadOnce(X), self.handle_unknown
+        numbers = numbers_of(X, columns)
         codes = dict.fromkeys((f.name for f in counted), np.full(len(numbers), -1))
         codes |= {f.name: codes_of(X, f, columns, unknown) for f in read}
         return numbers, [codes.get(factor.name) for factor in model.factors]
 
-    def _offset_rows(self, X, population, offset, exposure=None, groups="all"):
-        """Numeric columns, groups and offsets of new rows."""
+    def _asked(
+        self, X, offset=None, exposure=None, *, population=False, groups="all", **_
+    ):
+        """What answers about rows, the same to all questions; and numeric columns,
+        groups and offsets of these.
+        """
         check_is_fitted(self)
         offset, exposure = self._found(X, offset=offset, exposure=exposure)
-        numbers, codes = self._rows(X, population, groups)
+        numbers, codes = self._numbers_and_groups(X, population, groups)
         offset = checked_offset(offset, exposure, len(numbers))
         model = self._model_
         warn_of_missing_offset(model.exposed, offset, model.response.counted)
-        return numbers, codes, offset
+        return self._draws, (numbers, codes, offset)
 
     def _predictive(self):
         """What answers about rows."""
@@ -201,20 +200,11 @@ class HierarchicalEstimator(FormulaEstimator):
             return np.resize(rng.permutation(kept), n)
         return rng.choice(kept, n, replace=False)
 
-    def _responses(
-        self,
-        drawn,
-        X,
-        population=False,
-        offset=None,
-        exposure=None,
-        groups="all",
-        trials=None,
-    ):
+    def _responses(self, drawn, X, trials=None, **keywords):
         (trials,) = self._named_in(X, trials=trials)
         trials = None if trials is None else checked_trials(X, trials)
-        rows = self._offset_rows(X, population, offset, exposure, groups)
-        model, response = self._predictive().model, self._model_.response
+        predictive, rows = self._asked(X, **keywords)
+        model, response = predictive.model, self._model_.response
         noise = None if model.noise is None else model.noise[drawn]
         shared = replace(model, coef=model.coef[drawn], noise=noise)
         for some, eta in model.predictors(*rows):

@@ -1,30 +1,22 @@
 """Linear regression with groups: noise, effects of groups, learned scales."""
 
-from sklearn.base import RegressorMixin
-
 from skboost._parameters import keeps_parameters
 from skboost._sklearn import StrOptions, fit_context
+from skboost.linear_model._answers import with_groups
 from skboost.linear_model._group_responses import NumberResponse
 from skboost.linear_model._groups import read_groups
 from skboost.linear_model._hierarchical import (
     HIERARCHICAL_CONSTRAINTS,
     HierarchicalEstimator,
 )
-from skboost.linear_model._methods import (
-    POSITIVE,
-    check_quantiles,
-    checked_numbers,
-    tails_of,
-)
+from skboost.linear_model._methods import POSITIVE, checked_numbers
 from skboost.linear_model._model import NOISE_PRIOR
-from skboost.linear_model._row_keywords import (
-    less_offset,
-    score_with_offset,
-)
+from skboost.linear_model._regressor import NumberAnswers
+from skboost.linear_model._row_keywords import less_offset
 from skboost.targets import NOISES
 
 
-class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator):
+class BoostedHierarchicalLinearRegression(NumberAnswers, HierarchicalEstimator):
     """Linear regression whose groups share strength: partial pooling.
 
     ``y = X coef + intercept + z u[group] + noise``, where the effects ``u`` of the
@@ -259,105 +251,7 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
         grouped = read_groups(self, X, y, sample_weight, response)
         return self._learn_groups(grouped, response, offset is not None, data)
 
-    def predict(
-        self, X, *, return_std=False, population=False, offset=None, groups="all"
-    ):
-        """Mean of the posterior predictive distribution.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-        return_std : bool, default=False
-            Return the standard deviation of the predictive distribution too, noise
-            included.
-        population : bool, default=False
-            False uses the effects of the row's groups; those that `fit` has not seen
-            have the population's spread. True is a new group for every row.
-        groups : {"all", "none"} or list of str, default="all"
-            Factors whose effects count. Those of others are zero, and X needs no
-            columns of them.
-        offset : array-like of shape (n_samples,) or str, default=None
-            Added to the linear predictor; the name of a column where X is a data frame.
-            None is the column that `fit` was told the name of, or else zero, with a
-            warning after a fit that had some.
-
-        Returns
-        -------
-        mean : ndarray of shape (n_samples,)
-        std : ndarray of shape (n_samples,)
-            Only where `return_std` is True.
-        """
-        rows = self._offset_rows(X, population, offset, groups=groups)
-        mean, std = self._predictive().model.mean_and_std(*rows)
-        return (mean, std) if return_std else mean
-
-    def predict_interval(
-        self, X, level=0.9, population=False, offset=None, groups="all"
-    ):
-        """Central interval of the predictive distribution, noise included.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-        level : float, default=0.9
-            Predictive probability inside, in (0, 1).
-        population, groups, offset
-            As in `predict`.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, 2)
-            Lower and upper end.
-        """
-        return self.predict_quantiles(X, tails_of(level), population, offset, groups)
-
-    def predict_quantiles(
-        self,
-        X,
-        quantiles=(0.05, 0.5, 0.95),
-        population=False,
-        offset=None,
-        groups="all",
-    ):
-        """Quantiles of the predictive distribution, noise included.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-        quantiles : float or array-like of shape (n_quantiles,), \
-                default=(0.05, 0.5, 0.95)
-            In (0, 1).
-        population, groups, offset
-            As in `predict`.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_quantiles)
-        """
-        p = check_quantiles(quantiles)
-        rows = self._offset_rows(X, population, offset, groups=groups)
-        return self._predictive().quantiles(rows, p)
-
-    def log_predictive_density(self, X, y, population=False, offset=None, groups="all"):
-        """Log density of responses under the posterior predictive distribution.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        population, groups, offset
-            As in `predict`.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Nats.
-        """
-        y = checked_numbers(self, X, y)
-        rows = self._offset_rows(X, population, offset, groups=groups)
-        return self._predictive().log_density(rows, y)
-
-    score = score_with_offset
-
-    def _coded(self, X, y):
-        return checked_numbers(self, X, y)
+    predict = with_groups(NumberAnswers.predict)
+    predict_interval = with_groups(NumberAnswers.predict_interval)
+    predict_quantiles = with_groups(NumberAnswers.predict_quantiles)
+    log_predictive_density = with_groups(NumberAnswers.log_predictive_density)

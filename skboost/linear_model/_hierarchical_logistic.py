@@ -3,27 +3,24 @@
 from dataclasses import replace
 
 import numpy as np
-from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
 
 from skboost._sklearn import check_sample_weight, fit_context
-from skboost.linear_model._class_predictive import entropy_of, log_binomial_of
+from skboost.linear_model._answers import with_groups
+from skboost.linear_model._classifier import ClassAnswers
 from skboost.linear_model._group_responses import ClassResponse
 from skboost.linear_model._groups import read_groups
 from skboost.linear_model._hierarchical import HierarchicalEstimator
-from skboost.linear_model._methods import one_for_each_row, tails_of
+from skboost.linear_model._methods import one_for_each_row
 from skboost.linear_model._ordinal import ranks_of
-from skboost.linear_model._ratios import ratio_table
 from skboost.linear_model._row_keywords import (
     binomial_rows,
     checked_offset,
-    counted_classes,
     score_of_trials,
 )
 from skboost.linear_model._sources import check_labels
 
 
-class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimator):
+class BoostedHierarchicalLogisticRegression(ClassAnswers, HierarchicalEstimator):
     """Logistic regression whose groups share strength: partial pooling.
 
     The logit of the second class's probability is ``X coef + intercept + z u[group]``,
@@ -171,177 +168,17 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimat
         classes, codes = two_classes(checked_labels(self, X, y))
         return ClassResponse(classes), codes
 
-    def predict_proba(self, X, population=False, offset=None, groups="all"):
-        """Posterior predictive probabilities of the classes.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-        population : bool, default=False
-            False uses the effects of the row's groups; those that `fit` has not seen
-            have the population's spread. True is a new group for every row.
-        groups : {"all", "none"} or list of str, default="all"
-            Factors whose effects count. Those of others are zero, and X needs no
-            columns of them.
-        offset : array-like of shape (n_samples,) or str, default=None
-            Added to the linear predictor; the name of a column where X is a data frame.
-            None is the column that `fit` was told the name of, or else zero, with a
-            warning after a fit that had some.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-        """
-        rows = self._offset_rows(X, population, offset, groups=groups)
-        return self._predictive().model.proba(*rows)
-
-    def predict_log_proba(self, X, population=False, offset=None, groups="all"):
-        """Logarithms of `predict_proba`, -inf where it is zero in rounding.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-        population, groups, offset
-            As in `predict_proba`.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-            Nats.
-        """
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X, population, offset, groups))
-
-    def predict_uncertainty(self, X, population=False, offset=None, groups="all"):
-        """Entropy of the prediction, and its split.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-        population, groups, offset
-            As in `predict_proba`.
-
-        Returns
-        -------
-        total : ndarray of shape (n_samples,)
-            Entropy of the predictive distribution, nats.
-        aleatoric : ndarray of shape (n_samples,)
-            Expected entropy given coefficients and effects: noise that more data leave.
-        epistemic : ndarray of shape (n_samples,)
-            Their difference: what is not known of coefficients and effects.
-        """
-        rows = self._offset_rows(X, population, offset, groups=groups)
-        model = self._predictive().model
-        total = entropy_of(model.proba(*rows))
-        parts = [entropy_of(model.drawn(eta)) for _, eta in model.predictors(*rows)]
-        aleatoric = np.concatenate([part.mean(axis=1) for part in parts])
-        return total, aleatoric, np.maximum(total - aleatoric, 0.0)
-
-    def predict(self, X, population=False, offset=None, groups="all"):
-        """Most probable class of every row.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-        population, offset, groups
-            As in `predict_proba`.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        codes = self.predict_proba(X, population, offset, groups).argmax(axis=1)
-        return self.classes_[codes]
-
-    def predict_proba_interval(
-        self, X, level=0.9, population=False, offset=None, groups="all"
-    ):
-        """Central credible interval of the probability of the second class.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-        level : float, default=0.9
-            Posterior probability inside, in (0, 1).
-        population, groups, offset
-            As in `predict_proba`.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, 2)
-            Lower and upper end.
-        """
-        tails = tails_of(level)
-        rows = self._offset_rows(X, population, offset, groups=groups)
-        return self._predictive().quantiles(rows, tails)
-
-    def log_predictive_density(
-        self, X, y, population=False, offset=None, trials=None, groups="all"
-    ):
-        """Log probability of labels under the posterior predictive distribution.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            Labels that `fit` has seen; with `trials` how many of these are of the
-            second of two classes, all with the same effects.
-        population, groups, offset
-            As in `predict_proba`.
-        trials : int, array-like of shape (n_samples,) or str, default=None
-            As in `fit`.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Nats.
-        """
-        check_is_fitted(self)
-        (trials,) = self._named_in(X, trials=trials)
-        if trials is not None:
-            failures, successes = counted_classes(X, y, trials, self.classes_)
-            rows = self._offset_rows(X, population, offset, groups=groups)
-            parts = self._predictive().model.predictors(*rows)
-            logs = [log_binomial_of(failures[k], successes[k], eta) for k, eta in parts]
-            return np.concatenate(logs)
-        y = checked_labels(self, X, y)
-        codes = ranks_of(y, self.classes_)
-        proba = self.predict_proba(X, population, offset, groups)
-        return np.log(proba[np.arange(len(y)), codes])
+    predict = with_groups(ClassAnswers.predict)
+    predict_proba = with_groups(ClassAnswers.predict_proba)
+    predict_log_proba = with_groups(ClassAnswers.predict_log_proba)
+    predict_proba_interval = with_groups(ClassAnswers.predict_proba_interval)
+    predict_uncertainty = with_groups(ClassAnswers.predict_uncertainty)
+    log_predictive_density = with_groups(ClassAnswers.log_predictive_density)
 
     def _coded(self, X, y, trials=None):
         if trials is not None:
-            return counted_classes(X, y, trials, self.classes_)[1]
+            return super()._coded(X, y, trials)
         return ranks_of(checked_labels(self, X, y), self.classes_)
-
-    def odds_ratios(self, level=0.9, increment=1.0):
-        """Factors by which the odds grow with each feature, with credible intervals.
-
-        The odds are those of ``classes_[1]`` within a group, whose effects stay as they
-        are. The row of the intercept has the odds where every feature is zero, in the
-        median group.
-
-        The prior pulls factors towards one, most where rows are few.
-
-        Parameters
-        ----------
-        level : float, default=0.9
-            Posterior probability inside, in (0, 1).
-        increment : float, dict or array-like, default=1.0
-            Change of each feature that its ratio is for; a dict names some of them.
-            Of columns that a ``StandardScaler`` divided by ``scale_``, ``1 / scale_``
-            gives ratios for one of the units before.
-
-        Returns
-        -------
-        pandas.DataFrame, or a structured ndarray where pandas is not installed
-            A row for each coefficient, the intercept last: ``odds_ratio``
-            (posterior median), ``lower`` and ``upper`` end of the central interval, and
-            ``probability_above_1``. The name of its columns says under which prior, and
-            ``attrs["prior"]`` what shrinks less.
-        """
-        check_is_fitted(self)
-        return ratio_table(self, "odds_ratio", level, increment)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -1,32 +1,23 @@
 """Poisson regression with groups: effects of groups, learned scales."""
 
 import numpy as np
-from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
 from skboost._parameters import keeps_parameters
-from skboost._sklearn import StrOptions, check_sample_weight, fit_context
+from skboost._sklearn import StrOptions, fit_context
+from skboost.linear_model._answers import with_groups
 from skboost.linear_model._count_predictive import warn_where_larger
-from skboost.linear_model._count_regressor import (
-    check_dispersed,
-    checked_counts,
-    explained_deviance,
-)
+from skboost.linear_model._count_regressor import CountAnswers, checked_counts
 from skboost.linear_model._group_responses import COUNTS
 from skboost.linear_model._groups import read_groups
 from skboost.linear_model._hierarchical import (
     HIERARCHICAL_CONSTRAINTS,
     HierarchicalEstimator,
 )
-from skboost.linear_model._methods import check_quantiles, tails_of
 from skboost.linear_model._model import DISPERSION_PRIOR
-from skboost.linear_model._ratios import ratio_table
-from skboost.linear_model._row_keywords import (
-    checked_offset,
-)
+from skboost.linear_model._row_keywords import checked_offset
 
 
-class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator):
+class BoostedHierarchicalPoissonRegression(CountAnswers, HierarchicalEstimator):
     """Regression of counts whose groups share strength: partial pooling.
 
     The logarithm of the rate is ``X coef + intercept + offset + z u[group]``, where the
@@ -210,214 +201,9 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
             warn_where_larger(*response.pearson(self._draws.model, grouped))
         return self
 
-    def predict(
-        self,
-        X,
-        offset=None,
-        *,
-        return_std=False,
-        exposure=None,
-        population=False,
-        groups="all",
-    ):
-        """Mean of the posterior predictive distribution.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-        offset : array-like of shape (n_samples,) or str, default=None
-            Logarithm of the exposure; the name of a column where X is a data frame.
-        return_std : bool, default=False
-            Return the standard deviation of the count too.
-        exposure : array-like of shape (n_samples,) or str, default=None
-            Positive factor of the rate; its logarithm is added to `offset`.
-        population : bool, default=False
-            False uses the effects of the row's groups; those that `fit` has not seen
-            have the population's spread. True is a new group for every row.
-        groups : {"all", "none"} or list of str, default="all"
-            Factors whose effects count. Those of others are zero, and X needs no
-            columns of them.
-
-        Returns
-        -------
-        mean : ndarray of shape (n_samples,)
-        std : ndarray of shape (n_samples,)
-            Only where `return_std` is True.
-
-        Warns
-        -----
-        UserWarning
-            Where neither `offset` nor `exposure` is given after a fit that had one; see
-            `BoostedBayesianPoissonRegression.predict`.
-        """
-        rows = self._offset_rows(X, population, offset, exposure, groups)
-        mean, std = self._predictive().model.mean_and_std(*rows)
-        return (mean, std) if return_std else mean
-
-    def predict_interval(
-        self,
-        X,
-        level=0.9,
-        offset=None,
-        exposure=None,
-        *,
-        population=False,
-        groups="all",
-    ):
-        """Central interval of the predictive distribution of the count.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-        level : float, default=0.9
-            At least this predictive probability lies between the ends, which are
-            counts; in (0, 1).
-        offset, exposure, population, groups
-            As in `predict`.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, 2)
-            Lower and upper end, both inside.
-        """
-        return self.predict_quantiles(
-            X, tails_of(level), offset, exposure, population=population, groups=groups
-        )
-
-    def predict_quantiles(
-        self,
-        X,
-        quantiles=(0.05, 0.5, 0.95),
-        offset=None,
-        exposure=None,
-        *,
-        population=False,
-        groups="all",
-    ):
-        """Quantiles of the predictive distribution of the count.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-        quantiles : float or array-like of shape (n_quantiles,), \
-                default=(0.05, 0.5, 0.95)
-            In (0, 1).
-        offset, exposure, population, groups
-            As in `predict`.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_quantiles)
-            Smallest counts whose distribution function reaches these.
-        """
-        p = check_quantiles(quantiles)
-        rows = self._offset_rows(X, population, offset, exposure, groups)
-        return self._predictive().quantiles(rows, p)
-
-    def log_predictive_density(
-        self, X, y, offset=None, exposure=None, *, population=False, groups="all"
-    ):
-        """Log probability of counts under the posterior predictive distribution.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        offset, exposure, population, groups
-            As in `predict`.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Nats.
-        """
-        y = checked_counts(self, X, y)
-        rows = self._offset_rows(X, population, offset, exposure, groups)
-        return self._predictive().log_density(rows, y)
-
-    def score(self, X, y, sample_weight=None, offset=None, exposure=None):
-        """D squared, the share of the deviance that the predictive mean explains.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), default=None
-        offset, exposure
-            As in `predict`.
-
-        Returns
-        -------
-        float
-            As of `BoostedBayesianPoissonRegression`.
-        """
-        y = checked_counts(self, X, y)
-        weight = check_sample_weight(sample_weight, y, dtype=np.float64)
-        rows = self._offset_rows(X, False, offset, exposure)
-        (mean, _), offset = self._predictive().model.mean_and_std(*rows), rows[-1]
-        return explained_deviance(y, mean, weight, offset)
-
-    def rate_ratios(self, level=0.9, increment=1.0):
-        """Factors by which the rate grows with each feature, with credible intervals.
-
-        The row of the intercept has the rate where every feature and the offset are
-        zero, in the median group; groups stay as they are.
-
-        The prior pulls factors towards one, most where rows are few.
-
-        Parameters
-        ----------
-        level : float, default=0.9
-            Posterior probability inside, in (0, 1).
-        increment : float, dict or array-like, default=1.0
-            Change of each feature that its ratio is for; a dict names some of them.
-            Of columns that a ``StandardScaler`` divided by ``scale_``, ``1 / scale_``
-            gives ratios for one of the units before.
-
-        Returns
-        -------
-        pandas.DataFrame, or a structured ndarray where pandas is not installed
-            A row for each coefficient, the intercept last: ``rate_ratio``
-            (posterior median), ``lower`` and ``upper`` end of the central interval, and
-            ``probability_above_1``. The name of its columns says under which prior, and
-            ``attrs["prior"]`` what shrinks less.
-        """
-        check_is_fitted(self)
-        return ratio_table(self, "rate_ratio", level, increment)
-
-    @property
-    def dispersion_(self):
-        """Posterior median of the dispersion."""
-        check_is_fitted(self)
-        check_dispersed(self._model_.response.noise_name, "dispersion_")
-        return float(self.posterior_.marginal(self.posterior_.dim - 1).quantile(0.5))
-
-    def dispersion_interval(self, level=0.9):
-        """Central credible interval of the dispersion.
-
-        Parameters
-        ----------
-        level : float, default=0.9
-            Posterior probability inside, in (0, 1).
-
-        Returns
-        -------
-        ndarray of shape (2,)
-            Lower and upper end.
-
-        Raises
-        ------
-        AttributeError
-            After a fit of the Poisson likelihood, which has none.
-        """
-        check_is_fitted(self)
-        check_dispersed(self._model_.response.noise_name, "dispersion_interval")
-        return self.posterior_.interval(level)[-1]
-
-    def _coded(self, X, y):
-        return checked_counts(self, X, y)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.target_tags.positive_only = True
-        return tags
+    predict = with_groups(CountAnswers.predict)
+    predict_interval = with_groups(CountAnswers.predict_interval)
+    predict_quantiles = with_groups(CountAnswers.predict_quantiles)
+    log_predictive_density = with_groups(CountAnswers.log_predictive_density)
+    # The posterior is over it.
+    _as_dispersion = staticmethod(np.array)

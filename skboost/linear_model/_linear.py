@@ -9,10 +9,7 @@ from skboost._parameters import keeps_parameters
 from skboost._sklearn import StrOptions, fit_context
 from skboost.linear_model._flat import FlatRegression
 from skboost.linear_model._layout import Layout, feature_names
-from skboost.linear_model._methods import (
-    POSITIVE,
-    median_of_last,
-)
+from skboost.linear_model._methods import POSITIVE
 from skboost.linear_model._model import (
     NOISE_PRIOR,
     SCALED_CONSTRAINTS,
@@ -285,7 +282,7 @@ class BoostedBayesianLinearRegression(BayesianRegressor, FlatRegression):
         ------
         ndarray of shape (n_samples,)
         """
-        X, offset = self._with_offset(X, offset)
+        _, (X, offset) = self._asked(X, offset)
         for mixture in self._fit.stages:
             yield self._model_.predictive(mixture).latent(X)[0] + offset
 
@@ -295,7 +292,8 @@ class BoostedBayesianLinearRegression(BayesianRegressor, FlatRegression):
         check_is_fitted(self)
         if self._model_.noise_scale is not None:
             return self._model_.noise_scale
-        return median_of_last(self.posterior_)
+        last = self.posterior_.marginal(self.posterior_.dim - 1)
+        return float(np.exp(last.quantile(0.5)))
 
     def _reader(self, before, named=None):
         return Numbers(self.n_jobs, NOISES["normal"](self.noise_df))

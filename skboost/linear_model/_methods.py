@@ -243,15 +243,6 @@ def checked_rows(estimator, X):
     return plain_rows(X, estimator._model_.layout.intercept)
 
 
-def checked_pairs(estimator, X, y):
-    """The same with numbers as their responses."""
-    check_is_fitted(estimator)
-    kind = {"accept_sparse": "csr", "dtype": np.float64, "y_numeric": True}
-    X = estimator._made(X)
-    X, y = validate_data(estimator, X, one_response(y), reset=False, **kind)
-    return plain_rows(X, estimator._model_.layout.intercept), np.asarray(y, dtype=float)
-
-
 def drawn_parameters(estimator, n, random_state):
     """Draws of coefficients, intercepts and further parameters; see `Layout.split`."""
     check_is_fitted(estimator)
@@ -267,11 +258,6 @@ def drawn_coordinates(estimator, n, rng, reported=False):
     if reported or fit is None:
         return estimator.posterior_._mixture.sample(n, rng)
     return fit.mixture.base.sample(n, rng)
-
-
-def median_of_last(posterior):
-    """Median of a parameter whose logarithm is the last coordinate."""
-    return float(np.exp(posterior.marginal(posterior.dim - 1).quantile(0.5)))
 
 
 def coefficient_ends(estimator, level):

@@ -37,19 +37,18 @@ class NoisePredictive(Predictive):
         base = (n_linear - fit_intercept, fit_intercept)
         super().__init__(LinearRegressor(*base, weights, parts, variance), mixture)
 
-    def log_density(self, X, y):
+    def log_density(self, X, offset, y):
         """Log predictive density of every response, (n,), nats."""
-        out = np.empty(X.shape[0])
+        out, y = np.empty(X.shape[0]), y - offset
         for rows, *parts in self._parts(X):
             out[rows] = mixture_log_density(self.noise, y[rows], *parts)
         return out
 
-    def quantiles(self, X, p):
+    def quantiles(self, X, offset, p):
         """Predictive quantiles, (n, n_levels)."""
         blocks = self._parts(X, len(p))
-        return np.concatenate(
-            [mixture_quantiles(self.noise, *parts, p) for _, *parts in blocks]
-        )
+        ends = [mixture_quantiles(self.noise, *parts, p) for _, *parts in blocks]
+        return np.concatenate(ends) + np.expand_dims(offset, -1)
 
     def _parts(self, X, n_levels=1):
         """Blocks of rows with centres, scales (n, n_parts) and weights of the parts."""

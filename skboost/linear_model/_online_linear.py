@@ -313,15 +313,16 @@ class OnlinePredictive(NamedTuple):
         mean, std = self.model.latent(X)
         return mean, self.stream.predictor_std(std)
 
-    def quantiles(self, X, levels):
+    def quantiles(self, X, offset, levels):
         """Quantiles of the response, (n_rows, n_levels)."""
         mean, scale, df = self.stream.response(*self.model.latent(X))
-        return mean[:, None] + scale[:, None] * student_t.ppf(levels, df)
+        ends = mean[:, None] + scale[:, None] * student_t.ppf(levels, df)
+        return ends + offset[:, None]
 
-    def log_density(self, X, y):
+    def log_density(self, X, offset, y):
         """Log densities of responses, nats."""
         mean, scale, df = self.stream.response(*self.model.latent(X))
-        return student_t.logpdf(y, df, mean, scale)
+        return student_t.logpdf(y - offset, df, mean, scale)
 
 
 def _floats(y):

@@ -219,8 +219,6 @@ class BoostedBayesianOrdinalRegression(BayesianClassifier, FlatRegression):
     def log_predictive_density(self, X, y):
         """Log probability of the observed classes under the predictive distribution.
 
-        A proper score: larger is better, and only the truth has the largest mean.
-
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
@@ -232,9 +230,7 @@ class BoostedBayesianOrdinalRegression(BayesianClassifier, FlatRegression):
         ndarray of shape (n_samples,)
             Nats.
         """
-        logs = self.predict_log_proba(X)
-        codes = ranks_of(y, self.classes_)
-        return np.take_along_axis(logs, codes[:, None], axis=1)[:, 0]
+        return super().log_predictive_density(X, y)
 
     def _linear_part(self, theta):
         return theta[:, : len(self._model_.layout.features) + 1]

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from skboost._parameters import keeps_parameters
 from skboost._row_blocks import RowBlocks
@@ -14,13 +13,9 @@ from skboost.linear_model._count_predictive import (
 )
 from skboost.linear_model._count_regressor import (
     BayesianCountRegressor,
-    check_dispersed,
 )
 from skboost.linear_model._flat import FlatRegression
 from skboost.linear_model._layout import Layout, feature_names
-from skboost.linear_model._methods import (
-    median_of_last,
-)
 from skboost.linear_model._model import (
     DISPERSION_PRIOR,
     SCALED_CONSTRAINTS,
@@ -280,16 +275,9 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, FlatRegression):
         ------
         ndarray of shape (n_samples,)
         """
-        X, offset = self._with_offset(X, offset, exposure)
+        _, (X, offset) = self._asked(X, offset, exposure)
         for mixture in self._fit.stages:
             yield self._model_.predictive(mixture).model.mean_and_std(X, offset)[0]
-
-    @property
-    def dispersion_(self):
-        """Posterior median of the dispersion."""
-        check_is_fitted(self)
-        check_dispersed(self._model_.dispersed, "dispersion_")
-        return median_of_last(self.posterior_)
 
     def _arranged(self, reader, before, X, y, sample_weight, offset, exposure):
         return X, y, sample_weight, self._all_offsets(X, offset, exposure)

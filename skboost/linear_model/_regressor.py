@@ -3,42 +3,28 @@
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from skboost.linear_model._answers import Answers, answer
 from skboost.linear_model._drawn import DrawnNumbers, linear_predictors
 from skboost.linear_model._methods import (
     check_quantiles,
     checked_numbers,
-    checked_pairs,
     checked_rows,
     coef_interval,
     drawn_coordinates,
     drawn_parameters,
-    export,
     predict_latent,
-    set_feature_names,
     tails_of,
-    to_onnx,
 )
-from skboost.linear_model._row_keywords import (
-    NewRows,
-    offset_or_zero,
-    score_with_offset,
-)
+from skboost.linear_model._row_keywords import offset_or_zero, score_with_offset
 
 
-class BayesianRegressor(NewRows, RegressorMixin):
-    """Predictive distributions that add noise to the linear predictor.
+class NumberAnswers(Answers, RegressorMixin):
+    """Predictive distributions that add noise to the linear predictor."""
 
-    For estimators with ``_model_`` and ``_fit``.
-    """
+    score = score_with_offset
 
-    export, to_onnx, set_feature_names = export, to_onnx, set_feature_names
-    predict_latent, coef_interval = predict_latent, coef_interval
-
-    def _predictive(self):
-        """What answers about checked rows."""
-        return self._model_.predictive(self._fit.mixture)
-
-    def predict(self, X, return_std=False, offset=None):
+    @answer
+    def predict(self, X, return_std=False, offset=None, **of_groups):
         """Mean of the posterior predictive distribution.
 
         Student-t noise of at most one degree of freedom has no mean: what is returned
@@ -53,9 +39,10 @@ class BayesianRegressor(NewRows, RegressorMixin):
             where the noise scale is inferred under Student-t components, whose tails
             leave it no second moment, as less than two rows by weight leave a stream
             none (intervals and quantiles are finite there).
-        offset : array-like of shape (n_samples,), default=None
-            Added to the linear predictor; None is zero, with a warning after a fit that
-            had some.
+        offset : array-like of shape (n_samples,) or str, default=None
+            Added to the linear predictor; the name of a column where X is a data frame.
+            None is the column that `fit` was told the name of, or else zero, with a
+            warning after a fit that had some.
 
         Returns
         -------
@@ -63,11 +50,12 @@ class BayesianRegressor(NewRows, RegressorMixin):
         std : ndarray of the same shape
             Only where `return_std` is True.
         """
-        X, offset = self._with_offset(X, offset)
-        mean, std = self._predictive().model.mean_and_std(X)
-        return (mean + offset, std) if return_std else mean + offset
+        predictive, rows = self._asked(X, offset, **of_groups)
+        mean, std = predictive.model.mean_and_std(*rows)
+        return (mean, std) if return_std else mean
 
-    def predict_interval(self, X, level=0.9, offset=None):
+    @answer
+    def predict_interval(self, X, level=0.9, offset=None, **of_groups):
         """Central interval of the predictive distribution, noise included.
 
         Parameters
@@ -83,9 +71,12 @@ class BayesianRegressor(NewRows, RegressorMixin):
         ndarray of shape (n_samples, 2)
             Lower and upper end.
         """
-        return self.predict_quantiles(X, tails_of(level), offset)
+        return self.predict_quantiles(X, tails_of(level), offset, **of_groups)
 
-    def predict_quantiles(self, X, quantiles=(0.05, 0.5, 0.95), offset=None):
+    @answer
+    def predict_quantiles(
+        self, X, quantiles=(0.05, 0.5, 0.95), offset=None, **of_groups
+    ):
         """Quantiles of the predictive distribution, noise included.
 
         Parameters
@@ -102,10 +93,11 @@ class BayesianRegressor(NewRows, RegressorMixin):
         ndarray of shape (n_samples, n_quantiles)
         """
         p = check_quantiles(quantiles)
-        X, offset = self._with_offset(X, offset)
-        return self._predictive().quantiles(X, p) + offset[:, None]
+        predictive, rows = self._asked(X, offset, **of_groups)
+        return predictive.quantiles(*rows, p)
 
-    def log_predictive_density(self, X, y, offset=None):
+    @answer
+    def log_predictive_density(self, X, y, offset=None, **of_groups):
         """Log density of the predictive distribution at the responses.
 
         A proper score: larger is better, and only the truth has the largest mean.
@@ -123,19 +115,30 @@ class BayesianRegressor(NewRows, RegressorMixin):
             Nats.
         """
         check_is_fitted(self)
-        (offset,) = self._found(X, offset=offset)
-        X, y = checked_pairs(self, X, y)
-        offset = offset_or_zero(self._model_.exposed, offset, len(y))
-        return self._predictive().log_density(X, y - offset)
+        y = checked_numbers(self, X, y)
+        predictive, rows = self._asked(X, offset, **of_groups)
+        return predictive.log_density(*rows, y)
 
-    score = score_with_offset
+    def _coded(self, X, y):
+        return checked_numbers(self, X, y)
 
-    def _with_offset(self, X, offset):
-        """Checked rows, and their offsets."""
+
+class BayesianRegressor(NumberAnswers):
+    """Those of models without groups, with ``_model_`` and ``_fit``."""
+
+    predict_latent, coef_interval = predict_latent, coef_interval
+
+    def _predictive(self):
+        """What answers about checked rows."""
+        return self._model_.predictive(self._fit.mixture)
+
+    def _asked(self, X, offset=None):
+        """What answers about rows; these, checked, and their offsets."""
         check_is_fitted(self)
         (offset,) = self._found(X, offset=offset)
         X = checked_rows(self, X)
-        return X, offset_or_zero(self._model_.exposed, offset, X.shape[0])
+        offset = offset_or_zero(self._model_.exposed, offset, X.shape[0])
+        return self._predictive(), (X, offset)
 
     def sample_posterior(self, n=1, random_state=None):
         """Draws of coefficients, intercept and noise scale.
@@ -163,13 +166,10 @@ class BayesianRegressor(NewRows, RegressorMixin):
         return theta[:, :n_linear], self._model_.noise_scales(theta[:, n_linear:])
 
     def _responses(self, drawn, X, offset=None):
-        X, offset = self._with_offset(X, offset)
+        _, (X, offset) = self._asked(X, offset)
         (theta, scale), model = drawn, self._model_
         parts = linear_predictors(X, model.layout.intercept, theta, offset)
         return ((rows, DrawnNumbers(eta, model.noise, scale)) for rows, eta in parts)
-
-    def _coded(self, X, y):
-        return checked_numbers(self, X, y)
 
     def _named(self, drawn):
         names = self._model_.layout.names

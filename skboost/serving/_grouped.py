@@ -145,6 +145,8 @@ class GroupedClassifier(GroupedModel):
             out[rows] = self.drawn(eta).mean(axis=1)
         return out
 
+    averaged = proba
+
     def drawn(self, eta):
         """The same under every draw, (n, n_draws, n_classes)."""
         positive = sigmoid(eta)

@@ -365,14 +365,14 @@ class LinearRegressor(Mixed, Model):
 
     def predict(self, X, return_std=False, offset=None):
         """Predictive mean, and its standard deviation with the noise."""
-        mean, std = self.mean_and_std(self.checked(X))
-        mean = mean + checked_offset(offset, len(mean))
+        X = self.checked(X)
+        mean, std = self.mean_and_std(X, checked_offset(offset, len(X)))
         return (mean, std) if return_std else mean
 
-    def mean_and_std(self, X):
+    def mean_and_std(self, X, offset=0.0):
         """Both for rows that were checked."""
         mean, std = self.latent(X)
-        return mean, np.sqrt(self.spread_factor * std**2 + self.noise_variance)
+        return mean + offset, np.sqrt(self.spread_factor * std**2 + self.noise_variance)
 
 
 @dataclass

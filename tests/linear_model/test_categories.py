@@ -16,6 +16,7 @@ from skboost import (
     BoostedHierarchicalLinearRegression,
     OnlineBayesianLinearRegression,
 )
+from skboost.linear_model import _groups
 
 pd = pytest.importorskip("pandas")
 ORDER = ["none", "low", "high"]
@@ -157,3 +158,18 @@ def test_models_of_numbers_refuse_labels_by_name(estimator):
     for rows in (X.to_numpy(dtype=object), X.to_numpy(dtype=object).tolist()):
         with pytest.raises(ValueError, match=message.format(1, 1)):
             estimator.fit(rows, y)
+
+
+def test_every_column_of_labels_is_read_once(monkeypatch):
+    rng, read = np.random.default_rng(0), []
+    X = pd.DataFrame({"x": rng.normal(size=24), "kind": list("abc") * 8})
+    X["ward"], y = np.repeat(list("pqrstu"), 4), rng.normal(size=24)
+    looked = _groups.missing_in
+    monkeypatch.setattr(_groups, "missing_in", lambda v: read.append(v) or looked(v))
+    model = BoostedHierarchicalLinearRegression(
+        groups=["ward"], slopes={"ward": ["x"]}, max_iter=1, random_state=0
+    )
+    for call in (lambda: model.fit(X, y), lambda: model.predict(X)):
+        read.clear()
+        call()
+        assert sorted(len(set(values)) for values in read) == [3, 6]

@@ -141,8 +141,8 @@ def test_moments_and_quantiles_are_those_of_the_probabilities(family, offset, si
     row, offset = np.random.default_rng(2).normal(size=(1, 2)), np.array([offset])
     k = np.arange(float(size))
     each = np.repeat(row, size, axis=0)
-    p = np.exp(predictive.log_density(each, k, np.repeat(offset, size)))
-    ends = predictive.quantiles(row, P, offset)[0]
+    p = np.exp(predictive.log_density(each, np.repeat(offset, size), k))
+    ends = predictive.quantiles(row, offset, P)[0]
     assert ends.tolist() == np.searchsorted(np.cumsum(p), P).tolist()
     if p.sum() > 1.0 - 1e-9:
         (mean,), (std,) = predictive.model.mean_and_std(row, offset)

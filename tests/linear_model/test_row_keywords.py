@@ -94,9 +94,8 @@ def test_groups_have_trials_too():
     assert_allclose(np.exp(by_count).sum(axis=0), 1.0)
     alone = model.log_predictive_density(frame, Y > 0, trials=1)
     assert_allclose(alone, model.log_predictive_density(frame, Y > 0))
-    draws = model._predictive().model.predictors(
-        *model._offset_rows(frame, False, None)
-    )
+    predictive, rows = model._asked(frame)
+    draws = predictive.model.predictors(*rows)
     p = expit(np.concatenate([eta for _, eta in draws]))
     exact = binom.pmf(Y[:, None], TRIALS[:, None], p).mean(axis=1)
     found = model.log_predictive_density(frame, Y, trials=TRIALS)
