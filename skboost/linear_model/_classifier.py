@@ -71,8 +71,7 @@ class ClassAnswers(Answers, ClassifierMixin):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        offset
+        X, offset
             As in `predict_proba`.
 
         Returns
@@ -91,8 +90,7 @@ class ClassAnswers(Answers, ClassifierMixin):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        offset
+        X, offset
             As in `predict_proba`.
 
         Returns
@@ -108,11 +106,10 @@ class ClassAnswers(Answers, ClassifierMixin):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X, offset
+            As in `predict_proba`.
         level : float, default=0.9
             Posterior probability inside, in (0, 1).
-        offset
-            As in `predict_proba`.
 
         Returns
         -------
@@ -129,8 +126,7 @@ class ClassAnswers(Answers, ClassifierMixin):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        offset
+        X, offset
             As in `predict_proba`.
 
         Returns
@@ -156,12 +152,11 @@ class ClassAnswers(Answers, ClassifierMixin):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X, offset
+            As in `predict_proba`.
         y : array-like of shape (n_samples,)
             Labels among ``classes_``; with `trials` how many of these are of the
             second of two classes, all with the same coefficients and effects.
-        offset
-            As in `predict_proba`.
         trials : int, array-like of shape (n_samples,) or str, default=None
             Numbers of trials of every row, or the name of a column. Probabilities of
             counts are not sharpened.
@@ -280,8 +275,7 @@ class BayesianClassifier(ClassAnswers):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        offset
+        X, offset
             As in `predict_proba`.
 
         Returns
@@ -296,8 +290,7 @@ class BayesianClassifier(ClassAnswers):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        offset
+        X, offset
             As in `predict_proba`.
 
         Returns

@@ -65,12 +65,11 @@ class CountAnswers(Answers, RegressorMixin):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X, offset, exposure
+            As in `predict`.
         level : float, default=0.9
             At least this predictive probability lies between the ends, which are
             counts; in (0, 1).
-        offset, exposure
-            As in `predict`.
 
         Returns
         -------
@@ -87,12 +86,11 @@ class CountAnswers(Answers, RegressorMixin):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X, offset, exposure
+            As in `predict`.
         quantiles : float or array-like of shape (n_quantiles,), \
                 default=(0.05, 0.5, 0.95)
             In (0, 1).
-        offset, exposure
-            As in `predict`.
 
         Returns
         -------
@@ -111,10 +109,9 @@ class CountAnswers(Answers, RegressorMixin):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        offset, exposure
+        X, offset, exposure
             As in `predict`.
+        y : array-like of shape (n_samples,)
 
         Returns
         -------
@@ -131,11 +128,10 @@ class CountAnswers(Answers, RegressorMixin):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X, offset, exposure
+            As in `predict`.
         y : array-like of shape (n_samples,)
         sample_weight : array-like of shape (n_samples,), default=None
-        offset, exposure
-            As in `predict`.
 
         Returns
         -------
@@ -188,16 +184,12 @@ class CountAnswers(Answers, RegressorMixin):
             Posterior probability inside, in (0, 1).
         increment : float, dict or array-like of shape (n_features,), default=1.0
             Change of each feature that its ratio is for; a dict names some of them.
-            Of columns that a ``StandardScaler`` divided by ``scale_``, ``1 / scale_``
-            gives ratios for one of the units before.
 
         Returns
         -------
         pandas.DataFrame, or a structured ndarray where pandas is not installed
-            A row for each coefficient, the intercept last: ``rate_ratio``
-            (posterior median), ``lower`` and ``upper`` end of the central interval, and
-            ``probability_above_1``. The name of its columns says under which prior, and
-            ``attrs["prior"]`` what shrinks less.
+            A row for each coefficient, the intercept last, with ``rate_ratio`` and what
+            else `BoostedBayesianLogisticRegression.odds_ratios` has.
         """
         check_is_fitted(self)
         return ratio_table(self, "rate_ratio", level, increment)

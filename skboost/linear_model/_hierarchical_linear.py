@@ -108,10 +108,8 @@ class BoostedHierarchicalLinearRegression(NumberAnswers, HierarchicalEstimator):
         their correlations, noise scale). Under a normal prior up to 200 coefficients
         are integrated out with the effects, and are Gaussian given scales: ``save`` is
         refused, pickle it.
-    coef_ : ndarray of shape (n_numeric_features,)
+    coef_, intercept_ : ndarray of shape (n_numeric_features,), float
         Posterior means.
-    intercept_ : float
-        Posterior mean.
     group_levels_ : dict
         By factor the labels of its groups, ndarray of shape (n_groups,), or
         (n_groups, n_columns) of a nested factor.
@@ -136,15 +134,10 @@ class BoostedHierarchicalLinearRegression(NumberAnswers, HierarchicalEstimator):
         what scales and coefficients lack. 1 where none are needed.
     elbo_, elbo_se_, elbo_path_, gain_path_, duality_gap_, duality_gap_se_, \
     duality_gap_path_, remaining_kl_, remaining_kl_se_, remaining_kl_interval_, \
-    pareto_k_, orbiting_, n_iter_, converged_, message_, history_
-        As in `BoostedBayesianLogisticRegression`; group effects are integrated out of
-        all bounds.
-    n_dropped_ : int
-        Rows that `fit` left out.
-    n_features_in_ : int
-        Columns of X, those of groups included.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the columns, where `X` has them.
+    pareto_k_, orbiting_, n_iter_, converged_, message_, history_, n_dropped_, \
+    n_features_in_, feature_names_in_
+        As of `BoostedBayesianLogisticRegression`; group effects are integrated out of
+        all bounds, and columns of groups count among those of X.
 
     See Also
     --------
@@ -218,7 +211,7 @@ class BoostedHierarchicalLinearRegression(NumberAnswers, HierarchicalEstimator):
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None, sample_weight=None, offset=None):
-        """Fit the posterior.
+        """Fit the posterior. Returns self.
 
         Parameters
         ----------
@@ -231,10 +224,6 @@ class BoostedHierarchicalLinearRegression(NumberAnswers, HierarchicalEstimator):
             Not negative; a weight of two is a row that stands twice in its group.
         offset : array-like of shape (n_samples,) or str, default=None
             Added to the linear predictor; the name of a column where X is a data frame.
-
-        Returns
-        -------
-        self
 
         Raises
         ------

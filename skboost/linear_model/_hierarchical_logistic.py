@@ -53,37 +53,22 @@ class BoostedHierarchicalLogisticRegression(ClassAnswers, HierarchicalEstimator)
         Labels of the classes.
     posterior_ : TransformedPosterior
         Over (coefficients, intercept, standard deviations of group effects).
-    coef_ : ndarray of shape (n_numeric_features,)
+    coef_, intercept_ : ndarray of shape (n_numeric_features,), float
         Posterior means.
-    intercept_ : float
-        Posterior mean.
-    group_levels_, group_effects_ : dict
-        By factor, as in `BoostedHierarchicalLinearRegression`.
     variance_components_ : DataFrame, or structured array without pandas
-        Posterior means of the standard deviations of group effects, their
-        standard deviations and the ends of their 90 per cent intervals.
+        Posterior means of the standard deviations of group effects and of their
+        correlations, their standard deviations and the ends of their 90 per cent
+        intervals.
     icc_ : dict
         Intraclass correlation by factor: the share of the variance of the response on
         the scale of logits that the intercepts of its groups make up; a posterior mean.
-    effects_pareto_k_ : float
-        k-hat of the importance weights that make draws exact where Laplace's method
-        gave coefficients or effects: above 0.7 they are not reliable, and the fit has
-        not converged. 0 where none are needed, or nearly all weigh the same.
-    effects_efficiency_ : float
-        Effective sample size of these weights as a share of the draws; below 0.5 a
-        warning says what to do, and below 0.3 the fit has not converged: nothing says
-        what scales and coefficients lack. 1 where none are needed.
-    elbo_, elbo_se_, elbo_path_, gain_path_, duality_gap_, duality_gap_se_, \
-    duality_gap_path_, remaining_kl_, remaining_kl_se_, remaining_kl_interval_, \
-    pareto_k_, orbiting_, n_iter_, converged_, message_, history_
-        As in `BoostedBayesianLogisticRegression`; group effects are integrated out of
-        all bounds.
-    n_dropped_ : int
-        Rows that `fit` left out.
-    n_features_in_ : int
-        Columns of X, those of groups included.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the columns, where `X` has them.
+    effects_pareto_k_, effects_efficiency_ : float
+        As of `BoostedHierarchicalLinearRegression`; above 0.7 no fit has converged.
+    group_levels_, group_effects_, elbo_, elbo_se_, elbo_path_, gain_path_, \
+    duality_gap_, duality_gap_se_, duality_gap_path_, remaining_kl_, \
+    remaining_kl_se_, remaining_kl_interval_, pareto_k_, orbiting_, n_iter_, \
+    converged_, message_, history_, n_dropped_, n_features_in_, feature_names_in_
+        As of `BoostedHierarchicalLinearRegression`.
 
     See Also
     --------
@@ -113,34 +98,24 @@ class BoostedHierarchicalLogisticRegression(ClassAnswers, HierarchicalEstimator)
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None, sample_weight=None, trials=None, offset=None):
-        """Fit the posterior.
+        """Fit the posterior. Returns self.
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-            Numeric features, and the columns that `groups` and `nested` name; those of
-            the `formula`.
+        X, sample_weight, offset
+            As in `BoostedHierarchicalLinearRegression.fit`.
         y : array-like of shape (n_samples,), default=None
             Labels of two classes; None for the left side of the formula.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Not negative; a weight of two is a row that stands twice in its group.
         trials : int, array-like of shape (n_samples,) or str, default=None
             Of binomial counts: how often each row was tried, by name where that is a
             column of a data frame for the `formula`, or ``cbind(successes, failures)``
             on its left side. `y` is then the number of
             successes among them, and the classes are 0 and 1.
-        offset : array-like of shape (n_samples,) or str, default=None
-            Added to the linear predictor; the name of a column where X is a data frame.
-
-        Returns
-        -------
-        self
 
         Raises
         ------
         ValueError
-            For missing labels, factors with one group, and parameters or data that mean
-            nothing. What was fitted before stays usable.
+            As `BoostedHierarchicalLinearRegression.fit`.
         """
         of_rows = {"trials": trials, "sample_weight": sample_weight, "offset": offset}
         return self._fit_rows(X, y, **of_rows)

@@ -51,31 +51,17 @@ class BoostedHierarchicalOrdinalRegression(BoostedHierarchicalLogisticRegression
         Over (coefficients, intercept, standard deviations of group effects, their
         correlations, gap_1, ...): the first threshold is minus the intercept, and every
         further one is a gap above the one before.
-    coef_ : ndarray of shape (n_numeric_features,)
+    coef_, intercept_ : ndarray of shape (n_numeric_features,), float
         Posterior means.
-    intercept_ : float
-        Posterior mean.
     thresholds_ : ndarray of shape (n_classes - 1,)
         Posterior means, increasing.
-    group_levels_, group_effects_ : dict
-        By factor, as in `BoostedHierarchicalLinearRegression`.
-    variance_components_ : DataFrame, or structured array without pandas
-        Posterior means of the standard deviations of group effects and of their
-        correlations, their standard deviations and the ends of their 90 per cent
-        intervals.
-    icc_, effects_pareto_k_, effects_efficiency_
+    variance_components_, icc_, effects_pareto_k_, effects_efficiency_
         As of `BoostedHierarchicalLogisticRegression`.
-    elbo_, elbo_se_, elbo_path_, gain_path_, duality_gap_, duality_gap_se_, \
-    duality_gap_path_, remaining_kl_, remaining_kl_se_, remaining_kl_interval_, \
-    pareto_k_, orbiting_, n_iter_, converged_, message_, history_
-        As of `BoostedBayesianLogisticRegression`; group effects are integrated out of
-        all bounds.
-    n_dropped_ : int
-        Rows that `fit` left out.
-    n_features_in_ : int
-        Columns of X, those of groups included.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the columns, where `X` has them.
+    group_levels_, group_effects_, elbo_, elbo_se_, elbo_path_, gain_path_, \
+    duality_gap_, duality_gap_se_, duality_gap_path_, remaining_kl_, \
+    remaining_kl_se_, remaining_kl_interval_, pareto_k_, orbiting_, n_iter_, \
+    converged_, message_, history_, n_dropped_, n_features_in_, feature_names_in_
+        As of `BoostedHierarchicalLinearRegression`.
 
     See Also
     --------
@@ -141,29 +127,20 @@ class BoostedHierarchicalOrdinalRegression(BoostedHierarchicalLogisticRegression
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None, sample_weight=None, offset=None):
-        """Fit the posterior.
+        """Fit the posterior. Returns self.
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-            Numeric features, and the columns that `groups` and `nested` name; those of
-            the `formula`.
+        X, sample_weight, offset
+            As in `BoostedHierarchicalLinearRegression.fit`.
         y : array-like of shape (n_samples,), default=None
             Labels of at least two classes; None for the left side of the formula.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Not negative; a weight of two is a row that stands twice in its group.
-        offset : array-like of shape (n_samples,) or str, default=None
-            Added to the linear predictor; the name of a column where X is a data frame.
-
-        Returns
-        -------
-        self
 
         Raises
         ------
         ValueError
             For labels that are not among `categories`, and as
-            `BoostedHierarchicalLogisticRegression.fit`.
+            `BoostedHierarchicalLinearRegression.fit`.
         """
         return self._fit_rows(X, y, sample_weight=sample_weight, offset=offset)
 
@@ -193,18 +170,15 @@ class BoostedHierarchicalOrdinalRegression(BoostedHierarchicalLogisticRegression
 
         Parameters
         ----------
-        n : int, default=1
-            Up to 1,024 they are different draws; of very many groups fewer are kept.
-        random_state : int, RandomState instance or None, default=None
+        n, random_state
+            As in `BoostedHierarchicalLinearRegression.sample_posterior`.
 
         Returns
         -------
         coef : ndarray of shape (n, n_numeric_features)
         thresholds : ndarray of shape (n, n_classes - 1)
-        scales : dict
-            From the names of ``variance_components_`` to ndarrays of shape (n,).
-        group_effects : dict
-            By factor an ndarray of shape (n, n_groups, n_effects).
+        scales, group_effects : dict
+            As of the same.
         """
         coef, intercept, scales, effects = super().sample_posterior(n, random_state)
         gaps = [scales.pop(name) for name in self._model_.response.further(None)]

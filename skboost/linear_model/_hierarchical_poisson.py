@@ -61,12 +61,8 @@ class BoostedHierarchicalPoissonRegression(CountAnswers, HierarchicalEstimator):
     posterior_ : TransformedPosterior
         Over (coefficients, intercept, standard deviations of group effects), and under
         ``"negative_binomial"`` the dispersion.
-    coef_ : ndarray of shape (n_numeric_features,)
+    coef_, intercept_ : ndarray of shape (n_numeric_features,), float
         Posterior means.
-    intercept_ : float
-        Posterior mean.
-    group_levels_, group_effects_ : dict
-        By factor, as in `BoostedHierarchicalLinearRegression`.
     variance_components_ : DataFrame, or structured array without pandas
         Posterior means of the standard deviations of group effects and, under
         ``"negative_binomial"``, of the dispersion, their
@@ -80,17 +76,11 @@ class BoostedHierarchicalPoissonRegression(CountAnswers, HierarchicalEstimator):
         that the intercepts of its groups make up; a posterior mean.
     effects_pareto_k_, effects_efficiency_ : float
         As of `BoostedHierarchicalLogisticRegression`.
-    elbo_, elbo_se_, elbo_path_, gain_path_, duality_gap_, duality_gap_se_, \
-    duality_gap_path_, remaining_kl_, remaining_kl_se_, remaining_kl_interval_, \
-    pareto_k_, orbiting_, n_iter_, converged_, message_, history_
-        As in `BoostedBayesianLogisticRegression`; group effects are integrated out of
-        all bounds.
-    n_dropped_ : int
-        Rows that `fit` left out.
-    n_features_in_ : int
-        Columns of X, those of groups included.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the columns, where `X` has them.
+    group_levels_, group_effects_, elbo_, elbo_se_, elbo_path_, gain_path_, \
+    duality_gap_, duality_gap_se_, duality_gap_path_, remaining_kl_, \
+    remaining_kl_se_, remaining_kl_interval_, pareto_k_, orbiting_, n_iter_, \
+    converged_, message_, history_, n_dropped_, n_features_in_, feature_names_in_
+        As of `BoostedHierarchicalLinearRegression`.
 
     See Also
     --------
@@ -155,31 +145,23 @@ class BoostedHierarchicalPoissonRegression(CountAnswers, HierarchicalEstimator):
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None, sample_weight=None, offset=None, exposure=None):
-        """Fit the posterior.
+        """Fit the posterior. Returns self.
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-            Numeric features, and the columns that `groups` and `nested` name; those of
-            the `formula`.
+        X, sample_weight
+            As in `BoostedHierarchicalLinearRegression.fit`.
         y : array-like of shape (n_samples,), default=None
             Counts, not negative; None for the left side of the formula.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Not negative; a weight of two is a row that stands twice in its group.
         offset : array-like of shape (n_samples,) or str, default=None
             Logarithm of the exposure; the name of a column where X is a data frame.
         exposure : array-like of shape (n_samples,) or str, default=None
             Positive factor of the rate; its logarithm is added to `offset`.
 
-        Returns
-        -------
-        self
-
         Raises
         ------
         ValueError
-            For missing labels, factors with one group, and parameters or data that mean
-            nothing. What was fitted before stays usable.
+            As `BoostedHierarchicalLinearRegression.fit`.
 
         Warns
         -----

@@ -218,54 +218,36 @@ class BoostedBayesianLinearRegression(BayesianRegressor, FlatRegression):
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None, sample_weight=None, offset=None):
-        """Fit the posterior.
+        """Fit the posterior. Returns self.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or RowBlocks
-            `skboost.RowBlocks` and large memory maps are never copied.
+        X, sample_weight
+            As in `BoostedBayesianLogisticRegression.fit`.
         y : array-like of shape (n_samples,), default=None
             None for `RowBlocks`, which have them. Several responses are for
             `sklearn.multioutput.MultiOutputRegressor`.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative; a weight of two is a row that stands twice.
         offset : array-like of shape (n_samples,), default=None
             What is known of a response: added to the linear predictor.
-
-        Returns
-        -------
-        self
 
         Raises
         ------
         ValueError, KeyboardInterrupt
-            As `BoostedBayesianLogisticRegression.fit`.
-
-        Warns
-        -----
-        ConvergenceWarning
-            Where more than half a nat of KL remains by estimate.
+            As `BoostedBayesianLogisticRegression.fit`, which warns of the same.
         """
         return self._fit_rows(X, y, sample_weight=sample_weight, offset=offset)
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y, sample_weight=None, offset=None):
-        """Update the posterior with more data: the posterior so far is the prior.
+        """Update the posterior by more data: that so far is the prior. Returns self.
 
         Scales that follow the data (``"auto"``, and the unit of ``"learn"``) are those
         of the first call.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), default=None
-        offset : array-like of shape (n_samples,), default=None
-            As in `fit`.
-
-        Returns
-        -------
-        self
+        X, y, sample_weight, offset
+            As in `fit`, rows in memory.
         """
         return self._fit_rows(X, y, True, sample_weight=sample_weight, offset=offset)
 
@@ -274,8 +256,7 @@ class BoostedBayesianLinearRegression(BayesianRegressor, FlatRegression):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        offset : array-like of shape (n_samples,), default=None
+        X, offset
             As in `predict`.
 
         Yields

@@ -262,7 +262,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, FlatRegression):
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None, sample_weight=None, trials=None, offset=None):
-        """Fit the posterior.
+        """Fit the posterior. Returns self.
 
         Parameters
         ----------
@@ -279,10 +279,6 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, FlatRegression):
         offset : array-like of shape (n_samples,), default=None
             Of two classes: what is known of the logit of the second one's probability,
             such as a prediction by another model.
-
-        Returns
-        -------
-        self
 
         Raises
         ------
@@ -306,22 +302,15 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, FlatRegression):
     def partial_fit(
         self, X, y, classes=None, sample_weight=None, trials=None, offset=None
     ):
-        """Update the posterior with more data: the posterior so far is the prior.
+        """Update the posterior by more data: that so far is the prior. Returns self.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
+        X, y, sample_weight, trials, offset
+            As in `fit`, rows in memory.
         classes : array-like of shape (n_classes,), default=None
             All labels that will ever come; needed at the first call unless `y` has
             them all.
-        sample_weight : array-like of shape (n_samples,), default=None
-        trials, offset : array-like of shape (n_samples,), default=None
-            As in `fit`.
-
-        Returns
-        -------
-        self
 
         Raises
         ------

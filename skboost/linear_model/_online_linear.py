@@ -85,10 +85,8 @@ class OnlineBayesianLinearRegression(BayesianRegressor, OnlineEstimator):
         predictive density; nats.
     n_seen_ : int
         Rows of positive weight so far.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of features, where `X` has them.
+    n_features_in_, feature_names_in_ : int, ndarray of shape (`n_features_in_`,)
+        As in scikit-learn.
 
     See Also
     --------
@@ -149,7 +147,7 @@ class OnlineBayesianLinearRegression(BayesianRegressor, OnlineEstimator):
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None):
-        """Learn from the rows in their order, from the prior.
+        """Learn from the rows in their order, from the prior. Returns self.
 
         Parameters
         ----------
@@ -160,25 +158,15 @@ class OnlineBayesianLinearRegression(BayesianRegressor, OnlineEstimator):
             out. Under ``method="ewa"`` a weight of two is a row that stands twice;
             under the others one update that is twice as strong.
 
-        Returns
-        -------
-        self
-
         Raises
         ------
-        ValueError
-            For data or combinations of parameters that mean nothing. What was fitted
-            before stays usable.
-        skboost.exceptions.DivergedError
-            A FloatingPointError, if the steps overshoot; it names the step. What was
-            fitted before stays.
+        ValueError, skboost.exceptions.DivergedError
+            As `OnlineBayesianLogisticRegression.fit`.
 
         Warns
         -----
         UserWarning
-            If the covariance is diagonal and columns of `X` are so large, or so many,
-            that under `prior_scale` the linear predictor varies too widely for updates
-            that bear it.
+            As the same, if the covariance is diagonal.
         """
         with self._keeping_old_fit():
             batch = self._read(X, y, sample_weight, reset=True)
@@ -187,28 +175,18 @@ class OnlineBayesianLinearRegression(BayesianRegressor, OnlineEstimator):
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y, sample_weight=None):
-        """Learn from one more batch of a stream; the data so far is not needed again.
-
-        `learning_rate`, `beta`, `forgetting` and `batch_size` may change between
-        batches; the prior is that of the first.
+        """Learn from one more batch of a stream, without the data so far. Returns self.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), default=None
-            As in `fit`.
-
-        Returns
-        -------
-        self
+        X, y, sample_weight
+            As in `fit`. What may change between batches is said by
+            `OnlineBayesianLogisticRegression.partial_fit`.
 
         Raises
         ------
-        ValueError
+        ValueError, skboost.exceptions.DivergedError
             As `fit` does, and for a model that has changed since the first batch.
-        skboost.exceptions.DivergedError
-            As `fit` does.
 
         Warns
         -----
@@ -280,15 +258,13 @@ class OnlineBayesianLinearRegression(BayesianRegressor, OnlineEstimator):
 
         Parameters
         ----------
-        n : int, default=1
-        random_state : int, RandomState instance or None, default=None
+        n, random_state
+            As in `BoostedBayesianLinearRegression.sample_posterior`.
 
         Returns
         -------
-        coef : ndarray of shape (n, n_features)
-        intercept : ndarray of shape (n,)
-        noise_scale : ndarray of the same shape
-            Drawn together with the coefficients, or what `noise_scale` was set to.
+        coef, intercept, noise_scale : ndarray
+            As of the same.
         """
         check_is_fitted(self)
         theta, noise_scale = self._drawn(n, generator(root_seed(random_state)))

@@ -89,10 +89,8 @@ class OnlineBayesianLogisticRegression(BayesianClassifier, OnlineEstimator):
         coefficients' posterior mean (Alquier 2019); nats.
     n_seen_ : int
         Rows of positive weight so far.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of features, where `X` has them.
+    n_features_in_, feature_names_in_ : int, ndarray of shape (`n_features_in_`,)
+        As in scikit-learn.
 
     See Also
     --------
@@ -149,7 +147,7 @@ class OnlineBayesianLogisticRegression(BayesianClassifier, OnlineEstimator):
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None):
-        """Learn from the rows in their order, from the prior.
+        """Learn from the rows in their order, from the prior. Returns self.
 
         Parameters
         ----------
@@ -160,10 +158,6 @@ class OnlineBayesianLogisticRegression(BayesianClassifier, OnlineEstimator):
             Non-negative: a row's loss is multiplied by it. Rows of weight zero are left
             out. A weight of two is one update that is twice as strong, where a row that
             stands twice makes two updates.
-
-        Returns
-        -------
-        self
 
         Raises
         ------
@@ -187,32 +181,24 @@ class OnlineBayesianLogisticRegression(BayesianClassifier, OnlineEstimator):
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y, classes=None, sample_weight=None):
-        """Learn from one more batch of a stream; the data so far is not needed again.
+        """Learn from one more batch of a stream, without the data so far. Returns self.
 
         `learning_rate`, `beta`, `forgetting` and `batch_size` may change between
         batches; the prior is that of the first.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
+        X, y, sample_weight
+            As in `fit`.
         classes : array-like of shape (n_classes,), default=None
             All labels that will ever come; needed at the first call unless `y` has
             them all.
-        sample_weight : array-like of shape (n_samples,), default=None
-            As in `fit`.
-
-        Returns
-        -------
-        self
 
         Raises
         ------
-        ValueError
+        ValueError, skboost.exceptions.DivergedError
             As `fit` does, and for a label that is not among the classes or a model that
             has changed since the first batch.
-        skboost.exceptions.DivergedError
-            As `fit` does.
 
         Warns
         -----

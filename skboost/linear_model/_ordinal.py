@@ -170,20 +170,14 @@ class BoostedBayesianOrdinalRegression(BayesianClassifier, FlatRegression):
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None, sample_weight=None):
-        """Fit the posterior.
+        """Fit the posterior. Returns self.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or RowBlocks
-            `skboost.RowBlocks` and large memory maps are never copied.
+        X, sample_weight
+            As in `BoostedBayesianLogisticRegression.fit`.
         y : array-like of shape (n_samples,), default=None
             Labels of at least two classes; None for `RowBlocks`, which have them.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative; a weight of two is a row that stands twice.
-
-        Returns
-        -------
-        self
 
         Raises
         ------
@@ -191,12 +185,7 @@ class BoostedBayesianOrdinalRegression(BayesianClassifier, FlatRegression):
             For labels that are not among `categories`, and as
             `BoostedBayesianLogisticRegression.fit`.
         KeyboardInterrupt
-            Once more, after the iterations done were kept with every fitted attribute.
-
-        Warns
-        -----
-        ConvergenceWarning
-            Where more than half a nat of KL remains by estimate.
+            As the same, which warns as this does.
         """
         return self._fit_rows(X, y, sample_weight=sample_weight)
 

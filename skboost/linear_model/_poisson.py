@@ -205,24 +205,18 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, FlatRegression):
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None, sample_weight=None, offset=None, exposure=None):
-        """Fit the posterior.
+        """Fit the posterior. Returns self.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or RowBlocks
-            `skboost.RowBlocks` and large memory maps are never copied.
+        X, sample_weight
+            As in `BoostedBayesianLogisticRegression.fit`.
         y : array-like of shape (n_samples,), default=None
             Counts, not negative; None for `RowBlocks`, which have them.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative; a weight of two is a row that stands twice.
         offset : array-like of shape (n_samples,), default=None
             Logarithm of the exposure; None is zero.
         exposure : array-like of shape (n_samples,), default=None
             Positive factor of the rate; its logarithm is added to `offset`.
-
-        Returns
-        -------
-        self
 
         Raises
         ------
@@ -243,21 +237,14 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, FlatRegression):
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y, sample_weight=None, offset=None, exposure=None):
-        """Update the posterior with more data: the posterior so far is the prior.
+        """Update the posterior by more data: that so far is the prior. Returns self.
 
         Scales that follow the data (``"auto"``) are those of the first call.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), default=None
-        offset, exposure : array-like of shape (n_samples,), default=None
-            As in `fit`.
-
-        Returns
-        -------
-        self
+        X, y, sample_weight, offset, exposure
+            As in `fit`, rows in memory.
         """
         more = {"offset": offset, "exposure": exposure}
         return self._fit_rows(X, y, True, sample_weight=sample_weight, **more)
@@ -267,9 +254,8 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, FlatRegression):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        offset, exposure : array-like of shape (n_samples,), default=None
-            As in `fit`.
+        X, offset, exposure
+            As in `predict`.
 
         Yields
         ------

@@ -60,11 +60,10 @@ class NumberAnswers(Answers, RegressorMixin):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X, offset
+            As in `predict`.
         level : float, default=0.9
             Predictive probability inside, in (0, 1).
-        offset : array-like of shape (n_samples,), default=None
-            As in `predict`.
 
         Returns
         -------
@@ -81,12 +80,11 @@ class NumberAnswers(Answers, RegressorMixin):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X, offset
+            As in `predict`.
         quantiles : float or array-like of shape (n_quantiles,), \
                 default=(0.05, 0.5, 0.95)
             In (0, 1).
-        offset : array-like of shape (n_samples,), default=None
-            As in `predict`.
 
         Returns
         -------
@@ -104,10 +102,9 @@ class NumberAnswers(Answers, RegressorMixin):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        offset : array-like of shape (n_samples,), default=None
+        X, offset
             As in `predict`.
+        y : array-like of shape (n_samples,)
 
         Returns
         -------
