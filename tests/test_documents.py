@@ -253,7 +253,7 @@ def test_tables_of_factors_say_that_the_prior_shrinks_them():
         for name in ("odds_ratios", "rate_ratios")
         if hasattr(kind, name)
     }
-    assert len(tables) == 4
+    assert len(tables) == 2
     for table in tables:
         assert "The prior pulls factors towards one" in table.__doc__
 
