@@ -1,6 +1,7 @@
 """Small numerical helpers that several packages share."""
 
 import numpy as np
+from scipy.linalg.lapack import dtrtri
 
 # Standard errors by which an estimate has to differ before the difference is believed:
 # the one allowance for Monte Carlo noise of the whole package.
@@ -85,6 +86,16 @@ def robust_std(values):
 def log_cosh(u):
     """``ln cosh u``, never negative and accurate to the last digit near zero."""
     return np.log1p(2.0 * np.sinh(0.5 * u) ** 2)
+
+
+def inverse_roots(matrices):
+    """Inverses of the lower Cholesky roots of matrices (n, dim, dim), and their log
+    determinants (n,)."""
+    roots = np.linalg.cholesky(matrices)
+    log_det = 2.0 * np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(axis=1)
+    for root in roots:
+        root[:] = dtrtri(root, lower=1)[0]
+    return roots, log_det
 
 
 def bounded_exp(x):

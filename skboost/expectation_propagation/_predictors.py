@@ -10,6 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skboost._math import inverse_roots
+
+# Numbers of a matrix of rows from which on one prior is taken at a time, since caches
+# do not hold those of several.
+_CACHED = 50_000
+
 
 class Moments(NamedTuple):
     """Means and variances of predictors, (n_priors, n_rows), and ``ln |I + T K|``.
@@ -45,7 +51,7 @@ class Predictors:
         return np.einsum("gnp,gnp->gn", self.scaled, self.scaled)
 
     def _pulled(self, rows):
-        return np.einsum("gnp,gn->gp", self.scaled, rows)
+        return (rows[:, None] @ self.scaled)[:, 0]
 
 
 class Primal(Predictors):
@@ -53,15 +59,21 @@ class Primal(Predictors):
 
     def _root(self, precision):
         """A root R of the inverse ``R^T R``, and its log determinant, negative."""
-        weighted = self.scaled * precision[:, :, None]
-        inner = self.scaled.transpose(0, 2, 1) @ weighted
+        # Of a product with itself half is computed.
+        weighted = self.scaled * np.sqrt(precision)[:, :, None]
+        inner = weighted.transpose(0, 2, 1) @ weighted
         inner += np.eye(inner.shape[1])
-        root = np.linalg.cholesky(inner)
-        log_det = 2.0 * np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
-        return np.linalg.inv(root), log_det
+        return inverse_roots(inner)
 
     def moments(self, precision, shift):
         """`Moments` given sites."""
+        n_priors = len(self.scaled)
+        if n_priors > 1 and self.scaled[0].size > _CACHED:
+            each = [
+                self.of(slice(k, k + 1)).moments(precision[[k]], shift[[k]])
+                for k in range(n_priors)
+            ]
+            return Moments(*map(np.concatenate, zip(*each, strict=True)))
         root, log_det = self._root(precision)
         turned = root @ self._pulled(shift)[:, :, None]
         known = self.scaled @ root.transpose(0, 2, 1)

@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from scipy import sparse
@@ -22,6 +23,7 @@ from skboost.expectation_propagation import (
 )
 from skboost.families import MAX_FULL_DIM, Component, FullGaussian
 from skboost.modes import Modes
+from skboost.proposals._anchored import anchored_nodes
 from skboost.proposals._density import DensityProposer
 from skboost.proposals._first import projected
 from skboost.targets import (
@@ -254,6 +256,10 @@ def _propagated_nodes(target, family):
     """`ScaleNodes` of every kind of prior that limits leave time for, by expectation
     propagation."""
     rows, parts = signed_rows(target, family), [None]
+    if type(rows) is SignedRows:
+        found = anchored_nodes(rows, target, partial(_in_units, rows, target))
+        if found is not None:
+            return found
     for root in target.scale_prior.roots:
         if parts[1:] and target.ledger.budget.cuts():
             break

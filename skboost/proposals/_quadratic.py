@@ -74,11 +74,11 @@ class Quadratic(NamedTuple):
         return cls(theta, value, slope + pulled, bend)
 
     def under(self, prior, scale):
-        """`_AtScales` for each kind of prior that has a common scale."""
-        return [_AtScales.of(self, prior, scale, root) for root in prior.roots]
+        """`AtScales` for each kind of prior that has a common scale."""
+        return [AtScales.of(self, prior, scale, root) for root in prior.roots]
 
 
-class _AtScales(NamedTuple):
+class AtScales(NamedTuple):
     """A quadratic under priors of one kind, at all scales: in the coordinates of the
     principal axes of its bend. What has no common scale, as intercepts, is integrated
     out.
@@ -198,7 +198,7 @@ def _centred(target, theta, node, done):
         quadratic = _mode(target, theta, node, done)
         kinds = quadratic.under(target.prior, target.scale)
         node = _heaviest(kinds, target.prior)
-        precision = _precision(target, node)
+        precision = precision_at(target, node)
         aim = np.linalg.solve(quadratic.bend + precision, quadratic.slope)
         away = aim - quadratic.centre
         theta = aim
@@ -212,7 +212,7 @@ def _mode(target, theta, node, done):
 
     The Hessian of the step before will do for the last steps.
     """
-    precision, step = _precision(target, node), np.zeros(target.dim)
+    precision, step = precision_at(target, node), np.zeros(target.dim)
     bends, best = True, -np.inf
     for _ in range(_MOST_STEPS):
         value, slope, *bend = target.expansion(theta, bends)
@@ -234,17 +234,20 @@ def _mode(target, theta, node, done):
     raise LinAlgError("the search for a mode does not end.")
 
 
-def _precision(target, node):
+def precision_at(target, node):
     """Of all parameters under the prior at one scale."""
     prior, scale = target.prior, target.scale
-    if node.kind == 0:
-        shared = np.resize(prior.shared, len(scale))
-        return np.diag((scale * np.where(shared, np.exp(node.log_s), 1.0)) ** -2)
-    return np.linalg.inv(prior.covariance_given(scale, node))
+    shared = np.resize(prior.shared, len(scale))
+    scale = scale * np.where(shared, np.exp(node.log_s), 1.0)
+    precision = np.diag(scale**-2.0)
+    if node.kind:
+        own = np.outer(scale[shared], scale[shared])
+        precision[np.ix_(shared, shared)] = prior.precisions[node.kind] / own
+    return precision
 
 
 def _heaviest(kinds, prior):
-    heights = [_heights(one, prior) for one in kinds]
+    heights = [heights_of(one, prior) for one in kinds]
     kind, k = np.unravel_index(np.argmax(heights), np.shape(heights))
     return ScaleNode(float(prior.log_s[k]), int(kind))
 
@@ -261,7 +264,7 @@ def _nodes(target, quadratic, node):
     kinds = quadratic.under(target.prior, target.scale)
     if not _holds_far_off(target, quadratic, kinds, matched=not miss <= _CLOSE):
         return None
-    return [_spread(one, target.prior, pull) for one in kinds]
+    return [spread(one, target.prior, pull) for one in kinds]
 
 
 def shift_of(target, mean, factor):
@@ -289,17 +292,22 @@ def _matched(target, quadratic, node):
         value += 0.5 * np.sum(bend * covariance)
         quadratic = Quadratic.around(mean, value, slope, bend)
         after, width = _given(target, quadratic, node)
-        moved = np.linalg.solve(root, after - mean)
-        grown = np.linalg.eigvalsh(
-            np.linalg.solve(root, np.linalg.solve(root, width).T)
-        )
-        nats = 0.5 * (moved @ moved + np.sum(grown - 1.0 - np.log(grown)))
+        nats = nats_between(after, width, mean, root)
         mean, covariance = after, width
         if nats <= _MATCHED:
             return quadratic, node
         node = _heaviest(quadratic.under(target.prior, target.scale), target.prior)
         mean, covariance = _given(target, quadratic, node)
     raise LinAlgError("the Gaussian moves on.")
+
+
+def nats_between(mean, covariance, other, root):
+    """Kullback-Leibler divergence of a Gaussian from N(other, root root^T)."""
+    moved = np.linalg.solve(root, mean - other)
+    grown = np.linalg.eigvalsh(
+        np.linalg.solve(root, np.linalg.solve(root, covariance).T)
+    )
+    return 0.5 * (moved @ moved + np.sum(grown - 1.0 - np.log(grown)))
 
 
 def _holds_far_off(target, quadratic, kinds, matched):
@@ -311,7 +319,7 @@ def _holds_far_off(target, quadratic, kinds, matched):
     prior = target.prior
     farthest, there = 0.0, None
     for kind, one in enumerate(kinds):
-        log_s = prior.log_s[_inside(one, prior, _LIKELY)]
+        log_s = prior.log_s[inside(one, prior, _LIKELY)]
         if not len(log_s):
             return False
         log_s = log_s[[0, -1]]
@@ -332,37 +340,37 @@ def _holds_far_off(target, quadratic, kinds, matched):
     else:
         _, slope = target.expansion(mean, bends=False)
         miss = shift_of(target, mean, root)[1]
-    rest = slope - _precision(target, node) @ mean
+    rest = slope - precision_at(target, node) @ mean
     miss += 0.5 * rest @ covariance @ rest
     return miss <= (_MATCHED_THERE if matched else _CLOSE_THERE)
 
 
 def _given(target, quadratic, node):
     """Mean and covariance at one scale of the prior."""
-    covariance = np.linalg.inv(quadratic.bend + _precision(target, node))
+    covariance = np.linalg.inv(quadratic.bend + precision_at(target, node))
     return covariance @ quadratic.slope, covariance
 
 
-def _spread(kind, prior, pull):
+def spread(kind, prior, pull):
     """`Nodes` at equal distances where the posterior of ln s is."""
-    inside = prior.log_s[_inside(kind, prior, _DROP)]
-    count = max(_LEAST, 1 + int(np.ceil((inside[-1] - inside[0]) / _SPACING)))
-    log_s = np.linspace(inside[0], inside[-1], count)
+    low, high = prior.log_s[inside(kind, prior, _DROP)][[0, -1]]
+    count = max(_LEAST, 1 + int(np.ceil((high - low) / _SPACING)))
+    log_s = np.linspace(low, high, count)
     log_evidence = kind.log_evidence(log_s)
     weights = log_evidence + prior.factor.value_and_score(log_s)[0]
     weights = np.exp(weights - weights.max())
     means, covariances = kind.gaussians(log_s)
     gaussians = Gaussians(log_evidence, means + covariances @ pull, covariances)
-    total = log_sum_exp(_heights(kind, prior)[None])[0]
+    total = log_sum_exp(heights_of(kind, prior)[None])[0]
     return Nodes(log_s, weights / weights.sum(), gaussians, total)
 
 
-def _heights(kind, prior):
+def heights_of(kind, prior):
     """Log masses of the grid of ln s, not normalised."""
     return kind.log_evidence(prior.log_s) + prior.log_mass
 
 
-def _inside(kind, prior, drop):
+def inside(kind, prior, drop):
     """Where the grid of ln s is so few nats below its highest point."""
-    height = _heights(kind, prior)
+    height = heights_of(kind, prior)
     return height > height.max() - drop

@@ -22,8 +22,8 @@ from skboost.proposals._searched_scales import searched_nodes
 from skboost.targets import ColumnScale, GLMTarget, NormalPrior, OrdinalTarget, Poisson
 
 # Half the squared shift of the mean, in standard deviations, up to which no draws are
-# asked whether much remains: with orbits, .02 nats were left at most.
-_LITTLE = 1.0
+# asked whether much remains: with orbits, .04 nats were left at most.
+_LITTLE = 2.5
 # Nodes where all are moved together from the beginning: square roots have a product for
 # every two of them.
 _MOST_AT_ONCE = 8
