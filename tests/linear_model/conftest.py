@@ -47,16 +47,6 @@ def count_regression(likelihood, **settings):
     return BoostedBayesianPoissonRegression(likelihood=likelihood, **settings)
 
 
-def pieces_are_near_the_whole(regression, X, y, cuts, **settings):
-    """Fit rows piece by piece and at once; the latter."""
-    settings = {"prior_scale": 1.0, "intercept_scale": 2.0} | settings
-    whole, pieces = regression(**settings).fit(X, y), regression(**settings)
-    for rows in np.split(np.arange(len(y)), cuts):
-        pieces.partial_fit(X[rows], y[rows])
-    assert whole.posterior_.hellinger(pieces.posterior_).distance < 0.15
-    return whole
-
-
 @pytest.fixture
 def evaluated(monkeypatch):
     """How many draws targets were asked for, one number for each request."""

@@ -14,7 +14,7 @@ from skboost import (
     BoostedBayesianPoissonRegression,
     BoostedHierarchicalLinearRegression,
 )
-from skboost.priors import StudentTPrior
+from skboost.priors import HalfTPrior, StudentTPrior
 from skboost.strategies import ResidualGain
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -43,6 +43,8 @@ LOGISTIC, LINEAR = BoostedBayesianLogisticRegression, BoostedBayesianLinearRegre
         (LOGISTIC, {}, np.array(["a", 1] * 15, object), "y must hold labels of one ty"),
         (LOGISTIC, {}, np.array([True, 3] * 15, object), "y must hold labels of one t"),
         (LOGISTIC, {"prior": StudentTPrior(df=-1.0)}, Y, "df must be"),
+        (LOGISTIC, {"prior_scale": "learned"}, Y, "prior_scale"),
+        (LOGISTIC, {"prior_scale": HalfTPrior(df=-1)}, Y, "df of HalfTPrior must be a"),
         (LOGISTIC, {"class_weight": {0: -1.0, 1: 1.0}}, Y, "class_weight must be fini"),
         (LOGISTIC, {"class_weight": {0: np.nan, 1: 1.0}}, Y, "class_weight must be fi"),
         (LOGISTIC, {"class_weight": {0: 0.0, 1: 0.0}}, Y, "class_weight.*positive wei"),

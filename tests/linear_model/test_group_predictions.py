@@ -23,7 +23,14 @@ def test_factors_whose_effects_count():
     model = BoostedHierarchicalLinearRegression(
         groups=["a", "b"], slopes={"a": ["x"]}, max_iter=1, random_state=0
     ).fit(X, y)
-    coef, intercept, _, effects = model.sample_posterior(1024, random_state=0)
+    coef, intercept, scales, effects = model.sample_posterior(1024, random_state=0)
+    eta = X["x"].to_numpy()[:, None] * coef[:, 0] + intercept
+    eta += np.einsum(
+        "srq,rq->rs", effects["a"][:, X["a"]], X.assign(one=1)[["one", "x"]]
+    )
+    eta += effects["b"][:, np.searchsorted(list("pqrs"), X["b"]), 0].T
+    variance = eta.var(axis=1) + (scales["noise_scale"] ** 2).mean()
+    assert_allclose(model.predict(X, return_std=True)[1] ** 2, variance, rtol=1e-3)
     line = X["x"].to_numpy() * coef.mean() + intercept.mean()
     of_a = effects["a"].mean(axis=0)[X["a"]]
     of_a = of_a[:, 0] + of_a[:, 1] * X["x"]

@@ -1,21 +1,15 @@
 """The boosted models in the company of scikit-learn's tools."""
 
 import numpy as np
-import pandas as pd
 import pytest
 import sklearn
 from numpy.testing import assert_allclose
 from sklearn.base import clone
-from sklearn.experimental import enable_halving_search_cv  # noqa: F401
-from sklearn.model_selection import GridSearchCV, cross_validate
+from sklearn.model_selection import cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skboost import (
-    BoostedBayesianPoissonRegression,
-)
-from skboost.families import Gaussian
-from skboost.strategies import AdaptiveBacktracking
+from skboost import BoostedBayesianPoissonRegression
 
 from .conftest import logistic_data, same_mixture
 
@@ -25,38 +19,6 @@ RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 3))
 OFFSET = RNG.uniform(-1.0, 1.0, 60)
 Y = RNG.poisson(np.exp(X @ [0.5, -0.5, 0.0] + OFFSET)).astype(float)
-TINY = {"max_iter": 3, "n_draws": 64, "random_state": 0}
-# An estimator, its rows and responses, and the offset where there is one.
-
-
-# --- composition
-
-
-@pytest.mark.slow
-def test_grid_search_reaches_into_strategies(model, data):
-    estimator = model(
-        step_size=AdaptiveBacktracking(),
-        family=Gaussian("low_rank"),
-        prior_scale=1.0,
-        max_iter=2,
-    )
-    grid = {"step_size__decrease": [0.1, 0.9], "family__rank": [1, 2]}
-    search = GridSearchCV(estimator, grid, cv=2, scoring="neg_log_loss").fit(*data)
-    assert len(search.cv_results_["params"]) == 4
-    assert search.best_estimator_.family.rank in (1, 2)
-
-
-# --- data frames
-
-
-def test_a_column_may_be_called_intercept(model, data):
-    X, y = data
-    columns = ["intercept (2)", "intercept", "b"]
-    fitted = model(max_iter=1).fit(pd.DataFrame(X, columns=columns), y)
-    assert fitted.posterior_.names == (*columns, "intercept (3)")
-
-
-# --- weights, repeated entries
 
 
 def test_class_weights_are_sample_weights(model):

@@ -326,11 +326,3 @@ def test_a_prior_of_the_scale_in_place_of_the_default_one():
     assert model.fit(X, y).prior_scale_ == default.prior_scale_
     narrow = clone(model).set_params(prior_scale=HalfNormalPrior(scale=0.05))
     assert narrow.fit(X, y).prior_scale_ < 0.5 * default.prior_scale_
-
-
-def test_bad_values_are_refused_by_name():
-    X, y = data_for(BoostedBayesianLogisticRegression)
-    with pytest.raises(ValueError, match="prior_scale"):
-        BoostedBayesianLogisticRegression(prior_scale="learned").fit(X, y)
-    with pytest.raises(ValueError, match="df of HalfTPrior must be a positive"):
-        BoostedBayesianLogisticRegression(prior_scale=HalfTPrior(df=-1)).fit(X, y)

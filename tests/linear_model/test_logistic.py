@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy.special import log_softmax, softmax
 from scipy.stats import cauchy, laplace, norm, t
 from sklearn.linear_model import LogisticRegression
 
@@ -167,58 +166,6 @@ def test_a_wide_prior_finds_the_maximum_likelihood(model):
 
 
 # --- more than two classes
-
-
-@pytest.fixture(scope="module")
-def softmax_fit(three_classes):
-    settings = {"prior_scale": 1.0, "tol": 3e-3, "random_state": 0}
-    model = BoostedBayesianLogisticRegression(**settings)
-    return model.fit(*three_classes)
-
-
-def log_softmax_joint(theta, X, y):
-    """Log joint at (coef, intercept) of every class, written anew."""
-    theta = theta.reshape(-1, 3, X.shape[1] + 1)
-    eta = np.einsum("nd,skd->snk", X, theta[:, :, :-1]) + theta[:, None, :, -1]
-    likelihood = log_softmax(eta, axis=2)[:, np.arange(len(y)), y].sum(axis=1)
-    prior = norm.logpdf(theta[:, :, :-1]).sum(axis=(1, 2))
-    return likelihood + prior + norm.logpdf(theta[:, :, -1], scale=10.0).sum(axis=1)
-
-
-def weighted_mean(weights, values):
-    """Mean under importance weights, and its standard error."""
-    mean = np.einsum("s,s...->...", weights, values)
-    error = np.einsum("s,s...->...", weights**2, (values - mean) ** 2)
-    return mean, np.sqrt(error)
-
-
-@pytest.mark.slow
-def test_three_classes_against_importance_sampling(softmax_fit, three_classes):
-    X, y = three_classes
-    fitted = softmax_fit.posterior_
-    sample = fitted.importance_weights(
-        lambda theta: np.concatenate(
-            [log_softmax_joint(part, X, y) for part in np.array_split(theta, 20)]
-        ),
-        n=40_000,
-        random_state=1,
-    )
-    assert sample.khat < 0.7
-    weights = np.exp(sample.log_weights)
-    weights /= weights.sum()
-    mean, error = weighted_mean(weights, sample.draws)
-    kl = max(softmax_fit.remaining_kl_ + 4 * softmax_fit.remaining_kl_se_, 0.0)
-    allowed = np.sqrt(2 * kl) * fitted.std() + 4 * error
-    assert (np.abs(fitted.mean() - mean) < allowed).all()
-    missed = sample.log_evidence - softmax_fit.elbo_ - softmax_fit.remaining_kl_
-    se = np.hypot(sample.log_evidence_se, softmax_fit.remaining_kl_se_)
-    assert abs(missed) < 4 * se
-    theta = sample.draws.reshape(-1, 3, 3)
-    eta = np.einsum("nd,skd->snk", X[:8], theta[:, :, :-1]) + theta[:, None, :, -1]
-    mean, error = weighted_mean(weights, softmax(eta, axis=2))
-    # Pinsker: no probability is further off than the total variation.
-    allowed = np.sqrt(0.5 * kl) + 4 * error
-    assert (np.abs(softmax_fit.predict_proba(X[:8]) - mean) < allowed).all()
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

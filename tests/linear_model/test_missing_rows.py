@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from skboost import (
@@ -71,9 +71,7 @@ def case(cls):
 @KINDS
 def test_rows_are_left_out_with_all_that_belongs_to_them(cls):
     X, y, words, settings = case(cls)
-    with pytest.raises(
-        ValueError, match="NaN|have a label|missing|without a value|finite"
-    ):
+    with pytest.raises(ValueError, match="NaN|have a label|missing|value|finite"):
         cls(**settings, **FAST).fit(X, y, **words)
     model = cls(missing="drop", **settings, **FAST).fit(X, y, **words)
     kept = np.setdiff1d(np.arange(40), [3, 5, 9, 12])
@@ -93,23 +91,22 @@ def test_of_formulas_the_columns_count_that_they_name(cls):
     X, y, words, settings = case(cls)
     data = X.assign(y=y, w=words["sample_weight"], unused=np.nan)
     formula = "y ~ x" + " + z + (1 | g)" * bool(settings) + " + log(w)" * (not settings)
-    with pytest.raises(
-        ValueError, match="value in every row of the column 'x'; got 1 m"
-    ):
+    with pytest.raises(ValueError, match="every row of the column 'x'; got 1 m"):
         cls.from_formula(formula, data, **FAST)
-    model = cls.from_formula(formula, data, missing="drop", **FAST)
+    model, whole = (cls(formula=formula, missing="drop", **FAST) for _ in range(2))
     lost = [3, 5, 9] if settings else [3, 9, 12]
-    whole = cls.from_formula(formula, data.drop(index=lost), **FAST)
-    assert (model.n_dropped_, model.elbo_) == (3, whole.elbo_)
-    # With responses apart the left side is not looked at.
-    other = cls(formula=formula, missing="drop", **FAST).fit(
-        data, RESPONSES["Poisson"] % 2
-    )
-    assert other.n_dropped_ == 2
-    with pytest.raises(
-        ValueError, match="column 'x'; got 1 missing, the first in row 3"
+    some = data.drop(index=lost)
+    for found, expected in zip(
+        model._read(data, None), whole._read(some, None), strict=True
     ):
-        model.predict(data)
+        assert_array_equal(found, expected)
+    assert (model.n_dropped_, whole.n_dropped_) == (3, 0)
+    # With responses apart the left side is not looked at.
+    model._read(data, RESPONSES["Poisson"] % 2)
+    assert model.n_dropped_ == 2
+    if "Linear" in cls.__name__:
+        with pytest.raises(ValueError, match="column 'x'; got 1 missing, .* in row 3"):
+            model.fit(data).predict(data)
 
 
 def test_lists_and_trials():

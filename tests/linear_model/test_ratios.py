@@ -126,6 +126,11 @@ def test_ratios_within_groups_leave_scales_out(kind, y):
     assert list(table.index) == ["hours", "intercept"]
     ends = model.posterior_.interval(0.8)[:2].T * [2.0, 1.0]
     assert_allclose(np.log(columns(table, "lower", "upper")), ends)
+    # They say under which prior they stand, as summaries do.
+    assert table.columns.name == "normal prior"
+    assert "normal prior of scale 'auto'" in table.attrs["prior"]
+    said = " ".join(str(model.summary()).split())
+    assert "Shrunk towards 0 by a normal prior of scale 'auto'; prior_scale=10" in said
 
 
 def test_what_means_nothing_is_refused(three):
@@ -176,22 +181,3 @@ def test_what_leaves_nearly_no_prior_is_what_tables_say():
     widest = model.set_params(prior_scale=100.0 / X.std(axis=0)).fit(X, y).coef_
     assert_allclose(wide, widest, rtol=0.03)
     assert np.all(np.abs(learned) < 0.98 * np.abs(wide))
-
-
-@pytest.mark.parametrize(
-    "make",
-    [BoostedHierarchicalLogisticRegression, BoostedHierarchicalPoissonRegression],
-)
-def test_tables_and_summaries_with_groups_say_it_too(make):
-    pytest.importorskip("pandas")
-    rng = np.random.default_rng(0)
-    X = np.column_stack([rng.normal(size=60), np.arange(60) % 6])
-    y = COUNTS if "Poisson" in make.__name__ else COUNTS > 2
-    model = make(groups=[1], random_state=0).fit(X, y)
-    ratios = getattr(model, "rate_ratios", None) or model.odds_ratios
-    assert ratios().columns.name == "normal prior"
-    assert "normal prior of scale 'auto'" in ratios().attrs["prior"]
-    said = " ".join(str(model.summary()).split())
-    assert (
-        "Shrunk towards 0 by a normal prior of scale 'auto'; prior_scale=10 /" in said
-    )

@@ -5,13 +5,11 @@ import runpy
 import numpy as np
 import pandas as pd
 import pytest
-import sklearn
 from numpy.testing import assert_allclose
 from scipy import sparse
 from scipy.special import expit
 from scipy.stats import binom
 from sklearn.base import clone
-from sklearn.model_selection import KFold, cross_validate
 
 from skboost import (
     BoostedBayesianLinearRegression,
@@ -115,15 +113,8 @@ def test_trials_that_the_fit_had_by_name_are_found_by_it(groups):
     for name in ("score", "log_predictive_density"):
         found = getattr(model, name)(used, y)
         assert_allclose(found, getattr(model, name)(used, y, trials=TRIALS[kept]))
-
-
-def test_searches_route_trials():
-    with sklearn.config_context(enable_metadata_routing=True):
-        model = flat().set_params(max_iter=1).set_fit_request(trials=True)
-        model.set_score_request(trials=True)
-        given = {"trials": TRIALS}
-        found = cross_validate(model, X, Y, cv=KFold(3), params=given)
-    assert np.all((found["test_score"] > 0.4) & (found["test_score"] <= 1.0))
+    with pytest.raises(ValueError, match="trials must be .* got 'm', which is none"):
+        model.fit(used, y, trials="m")
 
 
 @pytest.mark.parametrize(
@@ -161,22 +152,6 @@ def test_batches_of_trials_and_their_joint_density():
     for some in (slice(12), slice(12, None)):
         updated.partial_fit(X[some], Y[some], trials=TRIALS[some])
     assert_allclose(updated.coef_, model.coef_, atol=0.1)
-
-
-def test_trials_are_a_column_of_a_formula():
-    pytest.importorskip("formulaic")
-    frame = pd.DataFrame({"dose": X[:, 0], "litter": np.arange(24) % 4})
-    parameters = {"random_state": 0, "max_iter": 1}
-    plain = BoostedHierarchicalLogisticRegression(groups=["litter"], **parameters)
-    plain.fit(frame, Y, trials=TRIALS)
-    frame["died"], frame["n"] = Y, TRIALS
-    model = BoostedHierarchicalLogisticRegression.from_formula(
-        "died ~ dose + (1 | litter)", frame, trials="n", **parameters
-    )
-    assert_allclose(model.coef_, plain.coef_)
-    assert model.score(frame, Y, trials="n") == model.score(frame, Y, trials=TRIALS)
-    with pytest.raises(ValueError, match="trials must be .* got 'm', which is none"):
-        model.fit(frame, trials="m")
 
 
 # --- offsets

@@ -38,67 +38,55 @@ TINY = {
 }  # fmt: skip
 
 
-def logistic(y, **settings):
-    return BoostedBayesianLogisticRegression(**TINY | settings).fit(X, y)
-
-
-def linear(y=REAL, **settings):
-    return BoostedBayesianLinearRegression(**TINY | settings).fit(X, y)
-
-
 class Own(Laplace):
     """A family whose predictions have no rule of their own."""
 
     distribution = "own"
 
 
+LOGISTIC, LINEAR = BoostedBayesianLogisticRegression, BoostedBayesianLinearRegression
+POISSON = BoostedBayesianPoissonRegression
+ONLINE, STREAM = OnlineBayesianLogisticRegression, OnlineBayesianLinearRegression
+DISPERSED = {"likelihood": "negative_binomial"}
 MODELS = {
-    "full": lambda: logistic(TWO, prior_scale="learn"),
-    "diag": lambda: logistic(TWO, family="gaussian-diag"),
-    "low rank": lambda: logistic(TWO, family=Gaussian("low_rank", rank=1)),
-    "no intercept": lambda: logistic(TWO, fit_intercept=False),
-    "student_t": lambda: logistic(TWO, family="student_t"),
-    "student_t, diag": lambda: logistic(TWO, family=StudentT("diag", df=3.0)),
-    "laplace": lambda: logistic(TWO, family="laplace"),
-    "own family": lambda: logistic(
-        TWO, family=Own(), max_iter=1, orbit=None, prior_scale=1.0
+    "full": (LOGISTIC, TWO, {"prior_scale": "learn"}),
+    "diag": (LOGISTIC, TWO, {"family": "gaussian-diag"}),
+    "low rank": (LOGISTIC, TWO, {"family": Gaussian("low_rank", rank=1)}),
+    "no intercept": (LOGISTIC, TWO, {"fit_intercept": False}),
+    "student_t": (LOGISTIC, TWO, {"family": "student_t"}),
+    "student_t, diag": (LOGISTIC, TWO, {"family": StudentT("diag", df=3.0)}),
+    "laplace": (LOGISTIC, TWO, {"family": "laplace"}),
+    "own family": (LOGISTIC, TWO, {"family": Own(), "max_iter": 1, "orbit": None}),
+    "roots": (LOGISTIC, TWO, {"family": "gaussian-diag", "objective": "hellinger"}),
+    "three classes": (LOGISTIC, THREE, {}),
+    "boolean": (ONLINE, TWO == "yes", {}),
+    "objects": (ONLINE, TWO.astype(object), {}),
+    "online, diag": (ONLINE, TWO, {"covariance": "diag"}),
+    "online, three": (ONLINE, THREE, {}),
+    "linear": (LINEAR, REAL, {}),
+    "linear, known noise": (LINEAR, REAL, {"noise_scale": 0.5}),
+    "linear, t noise": (LINEAR, REAL, {"noise": "student_t", "noise_df": 2.0}),
+    "linear, laplace": (LINEAR, REAL, {"family": "laplace"}),
+    "online linear": (STREAM, REAL, {}),
+    "online linear, one row": (STREAM, REAL[:1], {}),
+    "online linear, known": (
+        STREAM, REAL, {"noise_scale": 1.0, "method": "ngvi", "covariance": "diag"}
     ),
-    "roots": lambda: logistic(TWO, family="gaussian-diag", objective="hellinger"),
-    "three classes": lambda: logistic(THREE),
-    "boolean": lambda: OnlineBayesianLogisticRegression().fit(X, TWO == "yes"),
-    "objects": lambda: OnlineBayesianLogisticRegression().fit(X, TWO.astype(object)),
-    "online, diag": lambda: OnlineBayesianLogisticRegression(covariance="diag").fit(
-        X, TWO
+    "poisson": (POISSON, COUNTS, {}),
+    "negative binomial": (POISSON, COUNTS, DISPERSED),
+    "negative binomial, student_t": (
+        POISSON, COUNTS, DISPERSED | {"family": "student_t"}
     ),
-    "online, three": lambda: OnlineBayesianLogisticRegression().fit(X, THREE),
-    "linear": linear,
-    "linear, known noise": lambda: linear(noise_scale=0.5),
-    "linear, t noise": lambda: linear(noise="student_t", noise_df=2.0),
-    "linear, laplace": lambda: linear(family="laplace"),
-    "online linear": lambda: OnlineBayesianLinearRegression().fit(X, REAL),
-    "online linear, one row": lambda: OnlineBayesianLinearRegression().fit(
-        X[:1], REAL[:1]
-    ),
-    "online linear, known": lambda: OnlineBayesianLinearRegression(
-        noise_scale=1.0, method="ngvi", covariance="diag"
-    ).fit(X, REAL),
-    "poisson": lambda: BoostedBayesianPoissonRegression(**TINY).fit(X, COUNTS),
-    "negative binomial": lambda: BoostedBayesianPoissonRegression(
-        likelihood="negative_binomial", **TINY
-    ).fit(X, COUNTS),
-    "negative binomial, student_t": lambda: BoostedBayesianPoissonRegression(
-        likelihood="negative_binomial", **TINY | {"family": "student_t"}
-    ).fit(X, COUNTS),
-    "poisson, student_t": lambda: BoostedBayesianPoissonRegression(
-        **TINY | {"family": "student_t"}
-    ).fit(X, COUNTS),
-}
+    "poisson, student_t": (POISSON, COUNTS, {"family": "student_t"}),
+}  # fmt: skip
 
 
 @cache
 def model_of(name):
     """Fitted once for all tests."""
-    return MODELS[name]()
+    kind, y, settings = MODELS[name]
+    few = {} if kind in (ONLINE, STREAM) else TINY
+    return kind(**few | settings).fit(X[: len(y)], y)
 
 
 @pytest.fixture(scope="module")
