@@ -29,8 +29,8 @@ _EDGE = 0.05
 
 
 class FoundMode(NamedTuple):
-    """Where climbs ended: the mode, their number, its share of the mass at all modes,
-    and whether the mixture has it."""
+    """Where climbs ended: the mode, their number, its share of the mass at all modes;
+    `in_mixture` is False where it has more than `tol` and the mixture lacks it."""
 
     location: list
     n_climbs: int

@@ -271,7 +271,8 @@ def _without(asked, X, y, i):
 def to_arviz(model, X, y, n=1000, *, n_chains=4, random_state=None, **keywords):
     """ArviZ data object of a model and rows (extra ``arviz``).
 
-    ``arviz.loo``, ``arviz.compare`` and ``arviz.plot_ppc`` run on it.
+    ``arviz.loo``, ``arviz.compare`` and ``arviz.plot_ppc`` run on it. k-hat has no
+    scale: of rows that are predicted surely it may be large without any meaning.
 
     Parameters
     ----------

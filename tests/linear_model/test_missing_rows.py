@@ -123,11 +123,14 @@ def test_what_cannot_be_dropped_is_refused():
     X = ROWS[["x", "z"]].to_numpy()
     model.fit(X, NUMBERS)
     before = model.coef_
+    with pytest.raises(ValueError, match="NaN") as refused:
+        model.predict(np.where(X > 0, np.nan, X))
+    assert "missing='drop'" in refused.value.__notes__[0]
     for rows in (sparse.csr_matrix(X), RowBlocks(lambda: iter([(X, NUMBERS)]))):
         with pytest.raises(ValueError, match="missing must be 'raise' where X is no"):
             model.fit(rows, NUMBERS)
     with pytest.raises(
-        ValueError, match="must leave rows; got a missing value in each"
+        ValueError, match="must leave rows; got a missing value in every row"
     ):
         model.fit(np.where(X > 0, np.nan, np.nan), NUMBERS)
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
