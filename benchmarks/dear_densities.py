@@ -246,7 +246,7 @@ class Counted:
 def log_evidence(name):
     """Log evidence and its standard error, from a long fit and its wider copies."""
     from skboost import boost_posterior
-    from skboost.surrogates import log_proposal, widened
+    from skboost.boosting import log_proposal, widened
 
     density, dim, start, _ = DENSITIES[name]
     fit = boost_posterior(

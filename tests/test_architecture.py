@@ -27,7 +27,7 @@ FLOORS = {
             "_pickles _row_blocks _settings _solver families frank_wolfe transforms "
             "expectation_propagation",
             "approximation targets",
-            "orbits objectives modes conjugate hierarchy warps surrogates",
+            "orbits objectives modes conjugate hierarchy warps",
             "posterior proposals svi",
             "boosting online serving",
             "fitting _starting_points _sklearn",

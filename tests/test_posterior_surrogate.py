@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skboost import boost_posterior
-from skboost.surrogates import fit_surrogate
+from skboost.boosting import fit_surrogate
 from skboost.targets import LogDensityError
 
 LOG_2PI = np.log(2.0 * np.pi)

@@ -5,10 +5,12 @@ from skboost.boosting._combination import Combination
 from skboost.boosting._convergence import TOL, allowed_kl, what_is_left
 from skboost.boosting._engine import Boosting
 from skboost.boosting._held_scales import HeldScales
-from skboost.boosting._lattice import LatticeBoosting
+from skboost.boosting._lattice import Lattice, LatticeBoosting
 from skboost.boosting._nodes import advanced, opened
 from skboost.boosting._root_combination import RootCombination
+from skboost.boosting._rounds import judged_draws, log_proposal, widened
 from skboost.boosting._simplex import SimplexCombination, SimplexIterate
+from skboost.boosting._stand_in import fit_surrogate, least_known
 from skboost.boosting._state import Awaited, Facts, Info, Move
 from skboost.boosting._surrogate import SurrogateBoosting
 from skboost.boosting._weighted import WeightedBoosting

@@ -1,13 +1,25 @@
-"""What a round of boosting on surrogates knows of a target, and how it learns more."""
+"""What a round of boosting on surrogates knows of a target, and how it learns more.
+
+A judgement comes from importance weights of all that was drawn. The ELBO of a mixture
+comes from draws that nothing was fitted to. The evidence does not depend on the
+mixture, so that every draw since the run began counts: with r the mixture of all
+densities that were drawn from, by their numbers of draws, and any constant c,
+
+    Z = c + E_r[(p - c q) / r],
+
+whose noise is that of the differences between p and q; and wide densities among those
+in r see mass that q does not reach.
+"""
 
 from typing import NamedTuple
 
 import numpy as np
 
+from skboost._math import N_ERRORS, log_sum_exp, mean_and_se
 from skboost._random import FRESH, SEARCH, generator
-from skboost.approximation import Mixture
+from skboost.approximation import FreshDraws, Mixture, RemainingKL, psis
+from skboost.modes import Evaluations, laplace
 from skboost.proposals import usable_starts
-from skboost.surrogates import Evaluations, judged_draws, laplace, widened
 from skboost.targets import LogDensityError
 
 # Widths of wider draws that the first surrogate also knows, in units of the first
@@ -147,14 +159,9 @@ def with_other_modes(target, known, seed):
 
 def _is_new(near, modes):
     """Whether a Gaussian is far from all others, in units of either."""
-    factors = [np.linalg.cholesky(each.moments()[1]) for each in modes.components]
-    away = near.mean - modes.component_means()
-    factor = np.linalg.cholesky(near.covariance)
-    return all(
-        np.linalg.norm(np.linalg.solve(either, step)) > _APART
-        for step, other in zip(away, factors, strict=True)
-        for either in (factor, other)
-    )
+    by_others = [each.distance(near.mean[None]) for each in modes.components]
+    by_itself = near.component.distance(modes.component_means())
+    return min(np.min(by_others), by_itself.min()) > _APART
 
 
 def _with_mode(modes, near, log_evidence):
@@ -173,3 +180,65 @@ def judged(target, mixture, known, t, seed):
     scored = known.scored and target.scores_draws
     fresh, *more = judged_draws(target, mixture, n, scored, rng)
     return fresh, known.with_draws(*more)
+
+
+def log_proposal(pairs, theta):
+    """Log density of a draw of any of some mixtures, nats."""
+    mixtures, counts = zip(*pairs, strict=True)
+    table = np.column_stack([mixture.log_density(theta) for mixture in mixtures])
+    return log_sum_exp(table, np.log(np.array(counts) / sum(counts)))
+
+
+def widened(mixture, width):
+    """The components of a mixture, wider, without orbits."""
+    plain = mixture.base
+    parts = tuple(component.widen(width) for component in plain.components)
+    return Mixture(parts, plain.weights)
+
+
+def judged_draws(target, mixture, n, scored, rng):
+    """Draws of a mixture and of a wider copy, weighted as draws of the mixture.
+
+    Returns them, their `Evaluations`, and pairs of a mixture and how many are its own.
+    """
+    # Share of the draws of a judgement that come from a wider copy, and its width.
+    wide_share, width = 0.25, 2.0
+    wide = widened(mixture, width)
+    n_wide = max(int(wide_share * n), 1)
+    parts = [mixture.sample(n - n_wide, rng), wide.sample(n_wide, rng)]
+    found = Evaluations.at(target, np.concatenate(parts), scored, strict=True)
+    pairs = [(mixture, n - n_wide), (wide, n_wide)]
+    log_r = log_proposal(pairs, found.points)
+    weights = np.exp(mixture.log_density(found.points) - log_r)
+    source = np.zeros(n, dtype=int)
+    fresh = FreshDraws(
+        mixture, found.points, weights / weights.sum(), source, found.values, None
+    )
+    return fresh, found, pairs
+
+
+def remaining_of(fresh, drawn, pairs):
+    """What is left between the ELBO of a mixture and the evidence."""
+    if fresh.outside == 1.0:
+        return RemainingKL(np.nan, np.nan, np.inf, np.inf, 1.0)
+    log_r = log_proposal(pairs, drawn.points)
+    log_w = drawn.values - log_r
+    top = log_w.max()
+    ratio = np.exp(fresh.mixture.log_density(drawn.points) - log_r)
+    weight = np.exp(log_w - top)
+    constant = weight.mean() / ratio.mean()
+    excess, se = mean_and_se(weight - constant * ratio)
+    # Never less than half of what the weights say alone.
+    z = max(constant + excess, 0.5 * weight.mean())
+    elbo = fresh.elbo()
+    inside = np.isfinite(fresh.log_joint)
+    shares = fresh.row_weights[inside] / fresh.row_weights[inside].sum()
+    off = fresh.log_ratio[inside]
+    half, se_half = mean_and_se(0.5 * (off - shares @ off) ** 2, shares)
+    return RemainingKL(
+        float(top + np.log(z) - elbo.value),
+        float(np.hypot(se / z, elbo.se)),
+        psis(log_w).khat,
+        half + N_ERRORS * se_half,
+        fresh.outside,
+    )

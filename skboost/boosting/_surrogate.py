@@ -24,13 +24,15 @@ from skboost.boosting._rounds import (
     first_round,
     judged,
     n_to_spare,
+    remaining_of,
     with_other_modes,
     with_wide_draws,
 )
+from skboost.boosting._stand_in import fit_surrogate, least_known
 from skboost.boosting._state import UNKNOWN, Info, Move, recomputed
+from skboost.modes import Evaluations, laplace
 from skboost.orbits import DEAR_ORDER, most_images, reweighted
 from skboost.proposals import Proposer
-from skboost.surrogates import Evaluations, fit_surrogate, least_known, remaining_of
 
 # Rounds in a row that may gain nothing where draws see that much is left, and what that
 # is, in units of `tol`.
@@ -116,6 +118,12 @@ class SurrogateBoosting:
         return Boosting(self.proposer, self.combination, self.settings)
 
     # --- rounds
+
+    def _near_mode(self, target):
+        """The Gaussian near the mode that the best start leads to."""
+        starts = self.proposer.starts
+        start = starts[int(target.log_density(starts).argmax())]
+        return laplace(target, start, True, target.unit)
 
     def init(self, target):
         """A Gaussian near every mode that is known, judged."""

@@ -11,8 +11,8 @@ from skboost._random import ORBIT, SEARCH, generator
 from skboost.approximation import Estimate, FreshDraws, Mixture
 from skboost.boosting._state import UNKNOWN, Info, Move
 from skboost.boosting._surrogate import KeptState, SurrogateBoosting
+from skboost.boosting._weighted_points import Weighed
 from skboost.orbits import AUTO_ORDER, OrbitMixture, Orbits
-from skboost.surrogates import Weighed, laplace
 
 # Rounds of draws before the first mixture is judged, and components that it may have;
 # so many more of either with each iteration.
@@ -65,10 +65,9 @@ class WeightedBoosting(SurrogateBoosting):
             state, info = super().init(target)
             fresh = KnownDraws.of(state.fresh, state.remaining)
             return replace(state, fresh=fresh), info
-        began, ledger, starts = perf_counter(), target.ledger, self.proposer.starts
+        began, ledger = perf_counter(), target.ledger
         with ledger.within(ledger.budget, raises=False):
-            start = starts[int(target.log_density(starts).argmax())]
-            near = laplace(target, start, True, target.unit)
+            near = self._near_mode(target)
             weighed = Weighed.begun(Mixture.single(near.component))
             weighed = self._longer(target, weighed, _COMPONENTS, 0)
             if not weighed.n_effective >= _FEWEST:

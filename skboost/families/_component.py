@@ -159,6 +159,11 @@ class Component:
         _, variance, factor = self.spread()
         return whitening_by(variance, factor)
 
+    def distance(self, points):
+        """Of points (n, dim) from its centre, in its own standard deviations, (n,)."""
+        z = self.whitening().whiten(points - self.location())
+        return np.sqrt((z**2).sum(axis=1))
+
     def mean_exponential(self, i, power):
         """``E exp(power theta_i)``; inf where the tails are too heavy."""
         return self.family.mean_exponential(self.params, i, power)

@@ -29,7 +29,7 @@ _FREE = {
 # open no file and call nothing that they are given.
 _ROOMS = {
     "_budget", "approximation", "boosting", "conjugate", "families", "fitting",
-    "frank_wolfe", "modes", "surrogates", "transforms", "warps",
+    "frank_wolfe", "modes", "transforms", "warps",
 }  # fmt: skip
 # What arrays, and immutable classes of ours, are made by.
 _KNOWN_FUNCTIONS = {

@@ -9,15 +9,16 @@ from sklearn.base import clone
 
 from skboost._budget import Budget
 from skboost._sklearn import InstanceOf, StrOptions
-from skboost._solver import climb
 from skboost.families import MAX_FULL_DIM
 from skboost.fitting import BOOSTING_CONSTRAINTS
 from skboost.linear_model._layout import Layout
 from skboost.linear_model._methods import POSITIVE
 from skboost.linear_model._summary import column_covariance, column_moments
+from skboost.modes import find_mode
 from skboost.posterior import MixturePosterior
 from skboost.targets import (
     PRIORS,
+    CentredTarget,
     ColumnPriors,
     ColumnScale,
     CommonScale,
@@ -397,7 +398,7 @@ def own_priors(given, features):
     return sorted(found.items())
 
 
-def highest_point(target, start, unit, max_iter=500):
+def highest_point(target, start, unit):
     """Where quasi-Newton ascent from `start`, in coordinates of size `unit`, ends.
 
     Both are about the centre of the columns, and what is found is not. Where a scale is
@@ -407,14 +408,9 @@ def highest_point(target, start, unit, max_iter=500):
     if target.scale_prior is not None:
         smallest = target.scale_prior.factor.scale * np.exp(-4.0)
         target = target.at_common_scale(smallest)
-
-    def value_and_gradient(z):
-        value, score = target.value_and_score(back(start + unit * z)[None])
-        return value[0], unit * target.centring.pushed(score[0])
-
-    back, options = target.centring.back, {"maxiter": max_iter}
-    z, _ = climb(value_and_gradient, np.zeros(len(start)), options, budget=budget)
-    return back(start + unit * z)
+    about = CentredTarget(target)
+    found = find_mode(about, start, unit, origin=start, budget=budget, maxiter=500)
+    return target.centring.back(found)
 
 
 def name_of_prior(prior):

@@ -8,5 +8,6 @@ from skboost.modes._curvature import (
     inverse_curvature,
     wide_directions,
 )
+from skboost.modes._laplace import Evaluations, laplace
 from skboost.modes._missed import missed_modes, weighed
 from skboost.modes._modes import Box, Modes, ModeSearch, add_ends

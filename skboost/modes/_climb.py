@@ -33,14 +33,23 @@ class Ends(NamedTuple):
     settled: np.ndarray
 
 
-def find_mode(target, x, budget=None):
-    """Where quasi-Newton ascent on the log joint from `x` ends."""
+def find_mode(target, start, unit=1.0, origin=0.0, budget=None, tol=None, **options):
+    """The highest point (dim,) of one quasi-Newton climb on the log joint.
+
+    Steps are in coordinates ``(theta - origin) / unit``; `unit` is a number or of shape
+    (dim,). The climb ends where an iteration gains less than `tol` nats or where the
+    budget does; without either, by SciPy's own rule and its `options`.
+    """
 
     def value_and_gradient(z):
-        value, score = target.value_and_score(z[None])
-        return value[0], score[0]
+        value, score = target.value_and_score((origin + unit * z)[None])
+        return value[0], unit * score[0]
 
-    return climb(value_and_gradient, x, {"maxiter": 200}, budget=budget)[0]
+    options = {"maxiter": 200} | options
+    z, _ = climb(
+        value_and_gradient, (start - origin) / unit, options, tol, budget=budget
+    )
+    return origin + unit * z
 
 
 def climb_all(target, starts, scale, max_evaluations=np.inf, arrived=None):

@@ -183,7 +183,7 @@ class _ModeAssignment:
 
     def _known(self, point):
         """The mode that is nearest, where the density says that it is the same."""
-        distance = [_distance(component, point[None]) for component in self.components]
+        distance = [component.distance(point[None]) for component in self.components]
         if not distance:
             return None
         k = int(np.argmin(distance))
@@ -222,7 +222,7 @@ class _ModeAssignment:
         return point + component.whitening().lift(z[None])[0], top
 
     def _claim(self, k):
-        distance = _distance(self.components[k], self.ends.points)
+        distance = self.components[k].distance(self.ends.points)
         near = self.open & (distance < _SAME)
         self.owner[near], self.open[near] = k, False
 
@@ -232,12 +232,6 @@ class _ModeAssignment:
         way = np.linspace(0.0, 1.0, n_between + 2)[:, None]
         heights = self.target.log_density(a + way * (b - a))
         return heights.min() > min(heights[0], heights[-1]) - _DIP
-
-
-def _distance(component, points):
-    """Of points from a component, in its standard deviations, (n,)."""
-    z = component.whitening().whiten(points - component.location())
-    return np.sqrt((z**2).sum(axis=1))
 
 
 # --- looking for them, from the starts and far around a mixture
@@ -419,7 +413,7 @@ class ModeSearch:
 
     def _climbed(self, modes, starts, scale, max_evaluations=np.inf):
         def arrived(points):
-            near = [_distance(c, points) < _SAME for c in modes.components[:8]]
+            near = [c.distance(points) < _SAME for c in modes.components[:8]]
             return np.any([np.zeros(len(points), dtype=bool), *near], axis=0)
 
         ends = climb_all(self.target, starts, scale, max_evaluations, arrived)

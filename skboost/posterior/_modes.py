@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skboost._solver import climb
+from skboost.modes import find_mode
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,28 +57,31 @@ class Mode:
         )
 
 
-class BehindWarp:
-    """The density after a warp of a mixture, in the coordinates before it: it has the
-    same maxima, at the points that the map takes to them."""
+class _Density:
+    """The density of a mixture, or of it after a warp, in the coordinates before it: it
+    has the same maxima, at the points that the map takes to them."""
 
     def __init__(self, mixture, warp):
         self._mixture, self._warp = mixture, warp
 
     def log_density(self, z):
-        """Log density at the images of z (n, dim), nats."""
-        return self._mixture.log_density(z) - self._warp.log_jacobian(z)
+        """Log density at z (n, dim), or at their images, nats."""
+        log_q = self._mixture.log_density(z)
+        return log_q if self._warp is None else log_q - self._warp.log_jacobian(z)
 
-    def score_and_log_density(self, z):
-        """Its gradient in z, and `log_density`."""
+    def value_and_score(self, z):
+        """`log_density`, and its gradient in z."""
         score, log_q = self._mixture.score_and_log_density(z)
+        if self._warp is None:
+            return log_q, score
         log_q = log_q - self._warp.log_jacobian(z)
-        return score - self._warp.log_jacobian_gradient(z), log_q
+        return log_q, score - self._warp.log_jacobian_gradient(z)
 
 
 def mixture_modes(mixture, warp=None):
     """Modes of a mixture, or of what a warp makes of it, reached by ascent from every
     component mean, highest first: two ends are one where ln q does not dip between."""
-    density = mixture if warp is None else BehindWarp(mixture, warp)
+    density = _Density(mixture, warp)
     means, stds = mixture.component_locations(), mixture.component_scales()
     # A mean that is a saddle by symmetry has a zero gradient: a nudge leaves it.
     nudge = np.random.default_rng(0).standard_normal(means.shape)
@@ -114,13 +117,8 @@ def mixture_modes(mixture, warp=None):
 
 
 def _climb(density, mean, std, start):
-    def value_and_gradient(y):
-        score, log_q = density.score_and_log_density((mean + std * y)[None])
-        return log_q[0], score[0] * std
-
     options = {"gtol": 1e-8, "ftol": 1e-15, "maxiter": 1000}
-    y, _ = climb(value_and_gradient, (start - mean) / std, options)
-    ends = np.array([mean + std * y, mean])
+    ends = np.array([find_mode(density, start, std, mean, **options), mean])
     # A kink (Laplace) stops the line search short of a mean that is the maximum.
     return ends[np.argmax(density.log_density(ends))]
 

@@ -243,10 +243,8 @@ def fitted_at(target, family, modes, settings):
 def _groups(components, overlap=6.0):
     """Components closer than `overlap` standard deviations of either, together."""
     centres = np.array([*map(Component.location, components)])
-    pairs = zip(components, centres, strict=True)
-    away = [each.whitening().whiten(centres - centre) for each, centre in pairs]
-    far = np.array([(z**2).sum(axis=1) for z in away])
-    near = np.minimum(far, far.T) < overlap**2
+    far = np.array([each.distance(centres) for each in components])
+    near = np.minimum(far, far.T) < overlap
     n, labels = connected_components(near, directed=False)
     return [
         [each for each, k in zip(components, labels, strict=True) if k == j]

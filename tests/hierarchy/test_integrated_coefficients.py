@@ -10,6 +10,7 @@ from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
 from skboost.approximation import Mixture
+from skboost.boosting import Lattice
 from skboost.families import FullGaussian
 from skboost.hierarchy import (
     CrossedNormalMarginal,
@@ -22,8 +23,8 @@ from skboost.hierarchy import (
     marginal_of,
     with_coefficients,
 )
+from skboost.modes import laplace
 from skboost.orbits import reweighted
-from skboost.surrogates import Lattice, laplace
 from skboost.targets import HalfTPrior, Logistic, NormalPrior
 from skboost.transforms import LowerBound
 

@@ -1,25 +1,11 @@
-"""What is known of a dear density, and what that says of a mixture.
-
-A Gaussian near the mode comes from evaluations alone, and a judgement from importance
-weights of all that was drawn. The ELBO of a mixture comes from draws that nothing was
-fitted to. The evidence does not depend on the mixture, so that every draw since the run
-began counts: with r the mixture of all densities that were drawn from, by their numbers
-of draws, and any constant c,
-
-    Z = c + E_r[(p - c q) / r],
-
-whose noise is that of the differences between p and q; and wide densities among those
-in r see mass that q does not reach.
-"""
+"""A Gaussian near a mode of a density that is dear, from few evaluations, all kept."""
 
 from typing import NamedTuple
 
 import numpy as np
 
-from skboost._math import N_ERRORS, log_sum_exp, mean_and_se
-from skboost._solver import climb
-from skboost.approximation import FreshDraws, Mixture, RemainingKL, psis
 from skboost.families import Component, FullGaussian
+from skboost.modes._climb import find_mode
 from skboost.targets import LogDensityError
 
 # Nats that the density falls by at the ends of differences, and how far off they may
@@ -84,14 +70,7 @@ def laplace(target, start, scored, unit=1.0):
     # A climb ends where an iteration gains less than that many nats: a Gaussian near
     # the mode does as well as one at it.
     climb_tol = 1e-2
-
-    def scaled(z):
-        value, slope = log.climbed(unit * z)
-        return value, unit * slope
-
-    options, budget = {"maxiter": 200}, target.ledger.budget
-    z, _ = climb(scaled, start / unit, options, tol=climb_tol, budget=budget)
-    mode = unit * z
+    mode = find_mode(log, start, unit, budget=target.ledger.budget, tol=climb_tol)
     # At a pole nothing is finite.
     with np.errstate(all="ignore"):
         precision, slope = _curvature(log, mode, unit)
@@ -123,15 +102,14 @@ class _Log:
         self.known.append(found)
         return found
 
-    def climbed(self, x):
-        """Value and gradient at one point."""
+    def value_and_score(self, theta):
+        """Value and gradient at one point (1, dim)."""
         if self.scored:
-            found = self.at(x[None])
-            return found.values[0], found.scores[0]
-        step = _STEP * np.maximum(1.0, np.abs(x))
-        values = self.at(np.concatenate([x[None], _around(x, np.diag(step))])).values
+            return self.at(theta)[1:]
+        x, step = theta[0], _STEP * np.maximum(1.0, np.abs(theta[0]))
+        values = self.at(np.concatenate([theta, _around(x, np.diag(step))])).values
         ahead, behind = values[1:].reshape(2, -1)
-        return values[0], (ahead - behind) / (2.0 * step)
+        return values[:1], ((ahead - behind) / (2.0 * step))[None]
 
     def evaluations(self):
         return self.known[0].and_more(*self.known[1:])
@@ -219,65 +197,3 @@ def _higher(log, point, other, fall=0.0):
     """The other point, where the density falls by no more than so many nats there."""
     here, there = log.at(np.array([point, other])).values
     return other if there >= here - fall else point
-
-
-def log_proposal(pairs, theta):
-    """Log density of a draw of any of some mixtures, nats."""
-    mixtures, counts = zip(*pairs, strict=True)
-    table = np.column_stack([mixture.log_density(theta) for mixture in mixtures])
-    return log_sum_exp(table, np.log(np.array(counts) / sum(counts)))
-
-
-def widened(mixture, width):
-    """The components of a mixture, wider, without orbits."""
-    plain = mixture.base
-    parts = tuple(component.widen(width) for component in plain.components)
-    return Mixture(parts, plain.weights)
-
-
-def judged_draws(target, mixture, n, scored, rng):
-    """Draws of a mixture and of a wider copy, weighted as draws of the mixture.
-
-    Returns them, their `Evaluations`, and pairs of a mixture and how many are its own.
-    """
-    # Share of the draws of a judgement that come from a wider copy, and its width.
-    wide_share, width = 0.25, 2.0
-    wide = widened(mixture, width)
-    n_wide = max(int(wide_share * n), 1)
-    parts = [mixture.sample(n - n_wide, rng), wide.sample(n_wide, rng)]
-    found = Evaluations.at(target, np.concatenate(parts), scored, strict=True)
-    pairs = [(mixture, n - n_wide), (wide, n_wide)]
-    log_r = log_proposal(pairs, found.points)
-    weights = np.exp(mixture.log_density(found.points) - log_r)
-    source = np.zeros(n, dtype=int)
-    fresh = FreshDraws(
-        mixture, found.points, weights / weights.sum(), source, found.values, None
-    )
-    return fresh, found, pairs
-
-
-def remaining_of(fresh, drawn, pairs):
-    """What is left between the ELBO of a mixture and the evidence."""
-    if fresh.outside == 1.0:
-        return RemainingKL(np.nan, np.nan, np.inf, np.inf, 1.0)
-    log_r = log_proposal(pairs, drawn.points)
-    log_w = drawn.values - log_r
-    top = log_w.max()
-    ratio = np.exp(fresh.mixture.log_density(drawn.points) - log_r)
-    weight = np.exp(log_w - top)
-    constant = weight.mean() / ratio.mean()
-    excess, se = mean_and_se(weight - constant * ratio)
-    # Never less than half of what the weights say alone.
-    z = max(constant + excess, 0.5 * weight.mean())
-    elbo = fresh.elbo()
-    inside = np.isfinite(fresh.log_joint)
-    shares = fresh.row_weights[inside] / fresh.row_weights[inside].sum()
-    off = fresh.log_ratio[inside]
-    half, se_half = mean_and_se(0.5 * (off - shares @ off) ** 2, shares)
-    return RemainingKL(
-        float(top + np.log(z) - elbo.value),
-        float(np.hypot(se / z, elbo.se)),
-        psis(log_w).khat,
-        half + N_ERRORS * se_half,
-        fresh.outside,
-    )

@@ -18,8 +18,8 @@ from skboost._math import (
     responsibilities,
 )
 from skboost.approximation import Estimate, Mixture, psis
+from skboost.boosting._rounds import log_proposal, widened
 from skboost.families import Component, FullGaussian
-from skboost.surrogates._evaluations import log_proposal, widened
 
 # Iterations of EM, which end where one gains less than so many nats.
 _MAX_EM, _EM_TOL = 200, 1e-5

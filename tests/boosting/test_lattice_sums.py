@@ -8,7 +8,8 @@ import pytest
 from scipy.special import gammaln, polygamma, psi
 
 from skboost._budget import Budget
-from skboost.surrogates import Lattice, laplace
+from skboost.boosting import Lattice
+from skboost.modes import laplace
 from skboost.targets import CallableTarget
 
 LOG_2PI = np.log(2.0 * np.pi)

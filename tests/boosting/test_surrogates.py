@@ -6,14 +6,9 @@ from numpy.testing import assert_allclose
 from scipy.optimize import approx_fprime
 
 from skboost.approximation import Mixture
+from skboost.boosting import fit_surrogate, judged_draws, least_known
 from skboost.families import DiagonalGaussian
-from skboost.surrogates import (
-    Evaluations,
-    fit_surrogate,
-    judged_draws,
-    laplace,
-    least_known,
-)
+from skboost.modes import Evaluations, laplace
 from skboost.targets import CallableTarget
 
 
