@@ -175,7 +175,7 @@ def run_residual(report, load, args):
         if name not in args.climbs:
             report.not_run(f"rank {rank}, {name}", "not asked for")
             continue
-        search = StochasticSearch(n_steps, n_draws=None)
+        search = StochasticSearch(n_steps, n_step_draws=None)
         for seed in range(args.replicates):
             train, (rows, cols, values) = masked(X, seed)
             model = BoostedMatrixFactorization(

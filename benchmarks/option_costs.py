@@ -20,6 +20,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import StandardScaler
 
 from skboost import BoostedBayesianLogisticRegression, boost_posterior
+from skboost.strategies import GreedySearch
 
 ONE_BY_ONE = {"tol": 0.01, "max_iter": 20}
 SHARED = (
@@ -35,12 +36,12 @@ SHARED = (
     {"objective": "hellinger"},
     {"corrective": "none", **ONE_BY_ONE},
     {"corrective": "pairwise", **ONE_BY_ONE},
-    {"refine": False, **ONE_BY_ONE},
+    {"search": GreedySearch(refine=False), **ONE_BY_ONE},
     {"step_size": "predefined", "corrective": "none", **ONE_BY_ONE},
     {"step_size": "adaptive", "corrective": "none", **ONE_BY_ONE},
-    {"stopping": "gap", **ONE_BY_ONE},
-    {"n_draws": 2048},
-    {"max_components": 2, **ONE_BY_ONE},
+    {"search": GreedySearch(stopping="gap"), **ONE_BY_ONE},
+    {"search": GreedySearch(n_draws=2048)},
+    {"search": GreedySearch(max_components=2), **ONE_BY_ONE},
 )
 OF_CLASSES = (
     {"prior_scale": 1.0},

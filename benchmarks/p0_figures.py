@@ -44,7 +44,7 @@ from p0_tables import (
 from step_rules import STEP_SIZES, TARGETS
 
 from skboost import BoostedBayesianLogisticRegression, boost_posterior
-from skboost.strategies import AdaptiveBacktracking, ResidualGain
+from skboost.strategies import AdaptiveBacktracking, GreedySearch, ResidualGain
 
 OBJECTIVES = {
     "kl": "kl",
@@ -153,7 +153,7 @@ def measured(run, args, objective, corrective, step):
             corrective=corrective,
             step_size=STEP_SIZES[step],
             max_iter=args.iterations,
-            n_draws=args.draws,
+            search=GreedySearch(n_draws=args.draws, refine=False),
             random_state=seed,
             **AS_IN_THE_PAPER,
         )[:2]
@@ -230,7 +230,8 @@ def grid(args):
     for name, _, run in problems(args):
         common = AS_IN_THE_PAPER | {
             "objective": OBJECTIVES[objectives[name]], "max_iter": args.iterations,
-            "n_draws": args.draws, "corrective": args.corrective,
+            "search": GreedySearch(n_draws=args.draws, refine=False),
+            "corrective": args.corrective,
         }  # fmt: skip
         seeds = range(args.replicates)
         beside = {

@@ -57,9 +57,11 @@ def runs_of(metrics, data, seed, args):
         result, cpu, _ = timed(
             boost_posterior, density, data[0].shape[1], family="laplace",
             value_and_gradient=both, vectorized=True, random_state=seed, orbit=None,
-            refine=False, tol=0.0, n_draws=100, max_iter=args.iterations,
+            tol=0.0, max_iter=args.iterations,
             objective=ResidualGain(entropy_weight=1.0, early_stopping=False),
-            search=StochasticSearch(args.steps, select="last"),
+            search=StochasticSearch(
+                args.steps, select="last", n_draws=100, refine=False
+            ),
             step_size=step_size, corrective=corrective,
         )  # fmt: skip
         seconds += cpu

@@ -63,19 +63,23 @@ def runs_of(metrics, data, seed, args):
     """Figures of every method for one split and one seed."""
     density, both = joint(*data[:2])
     dim = data[0].shape[1]
-    common = {"value_and_gradient": both, "vectorized": True, "random_state": seed,
-              "orbit": None, "refine": False, "tol": 0.0}  # fmt: skip
+    common = {
+        "value_and_gradient": both, "vectorized": True, "random_state": seed,
+        "orbit": None, "tol": 0.0,
+    }  # fmt: skip
     found = {}
     for base, family in (("Laplace", "laplace"), ("Gaussian", "gaussian-diag")):
         result = boost_posterior(density, dim, family=family, max_iter=1, **common)
         name = f"one {base}, converged"
         found[name] = figures(metrics, result.posterior, data, seed)
     for name, params in SOLVERS.items():
-        search = StochasticSearch(600, select="last", **params)
+        search = StochasticSearch(
+            600, select="last", n_draws=32, refine=False, **params
+        )
         result, cpu, _ = timed(
             boost_posterior, density, dim, family="laplace", search=search,
             objective=ResidualGain(early_stopping=False), step_size="predefined",
-            corrective="none", n_draws=32, max_iter=args.iterations, **common,
+            corrective="none", max_iter=args.iterations, **common,
         )  # fmt: skip
         stages = [figures(metrics, each, data, seed) for each in result.stages]
         found["one Laplace, 600 steps"] = stages[0]

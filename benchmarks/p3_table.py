@@ -58,7 +58,7 @@ def vb(x, temperature, seed):
         known_covariances=1.0,
         weight_concentration_prior=1.0,
         mean_prior=[0.0],
-        mean_variance_prior=100.0,
+        mean_precision_prior=0.01,
         temperature=temperature,
         tol=1e-10,
         max_iter=5000,

@@ -45,8 +45,10 @@ from figures import (
     save,
 )
 from scipy.optimize import minimize_scalar
+from sklearn.base import clone
 
 from skboost import boost_posterior
+from skboost.strategies import GreedySearch
 
 PARTS = ("fig2", "cauchy", "banana", "fig4")
 # Iterations after which densities are compared; most of them by the package's default.
@@ -221,6 +223,12 @@ def banana_grid():
 # --- figure 4
 
 
+def with_draws(settings, n_draws):
+    """Settings of a fit, and so many draws of every component."""
+    search = settings.get("search", GreedySearch())
+    return settings | {"search": clone(search).set_params(n_draws=n_draws)}
+
+
 def fig4(report, args):
     """Energy distance after every iteration, by components and CPU seconds."""
     tasks = shared_module(args.shared, "reference", "tasks")
@@ -235,9 +243,8 @@ def fig4(report, args):
             last = []
             for seed in range(args.replicates):
                 result, cpu, _ = ubvi.fit(
-                    task.log_density, task.dim, seed,
-                    max_iter=min(10, args.iterations), n_draws=1024, family=args.family,
-                    **ubvi.SETTINGS[label],
+                    task.log_density, task.dim, seed, max_iter=min(10, args.iterations),
+                    family=args.family, **with_draws(ubvi.SETTINGS[label], 1024),
                 )  # fmt: skip
                 path = [
                     (energy(metrics, stage, reference, seed), stage.n_components)

@@ -31,7 +31,7 @@ from skboost import (
     boost_posterior,
 )
 from skboost.families import Gaussian, StudentT
-from skboost.strategies import AdaptiveBacktracking, ResidualGain
+from skboost.strategies import AdaptiveBacktracking, GreedySearch, ResidualGain
 
 # --- densities
 
@@ -92,10 +92,6 @@ def dirichlet(theta):
 def half_plane(theta):
     """A Gaussian that fails left of -1.5."""
     return anp.where(theta[:, 0] < -1.5, anp.nan, -0.5 * anp.sum(theta**2, axis=1))
-
-
-def narrow_prior(theta):
-    return -0.125 * anp.sum(theta**2, axis=1)
 
 
 # --- data
@@ -174,7 +170,11 @@ def clusters(**settings):
 
 def plain(log_density, dim, step_size, corrective, **settings):
     """One of the papers' step rules, without refinement."""
-    given = {"step_size": step_size, "corrective": corrective, "refine": False}
+    given = {
+        "step_size": step_size,
+        "corrective": corrective,
+        "search": GreedySearch(refine=False),
+    }
     return density(log_density, dim, **{**given, "max_iter": 8, **settings})
 
 
@@ -182,7 +182,7 @@ ON_THE_RING = [[2.0, 0.0], [-2.0, 0.0], [0.0, 2.0]]
 
 FITS = {
     "kl, banana": density(banana, 2, max_iter=8),
-    "kl, no refinement": density(banana, 2, refine=False),
+    "kl, no refinement": density(banana, 2, search=GreedySearch(refine=False)),
     "line-search, away": plain(banana, 2, "line-search", "away"),
     "line-search, pairwise": plain(ring, 2, "line-search", "pairwise"),
     "adaptive, none": plain(bumps, 1, "adaptive", "none"),
@@ -209,26 +209,34 @@ FITS = {
     "box": density(corners, 2, x0=([-6.0, -6.0], [6.0, 6.0])),
     "several starts": density(corners, 2, x0=[[4.0, 4.0], [-4.0, 4.0]], max_iter=5),
     "interval": density(
-        gamma_beta, 2, constraints=["positive", "unit_interval"], stopping="gap"
+        gamma_beta,
+        2,
+        constraints=["positive", "unit_interval"],
+        search=GreedySearch(stopping="gap"),
     ),
     "simplex": density(dirichlet, 3, constraints="simplex"),
     "failing points": density(half_plane, 2, failures="zero", max_evaluations=20_000),
-    "tempered": density(
-        ring, 2, log_prior=narrow_prior, temperature=0.5, max_components=2
-    ),
+    "few components": density(ring, 2, search=GreedySearch(max_components=2)),
     "hellinger": density(bumps, 1, objective="hellinger", max_iter=3),
-    "hellinger, no refinement": density(banana, 2, objective="hellinger", refine=False),
+    "hellinger, no refinement": density(
+        banana, 2, objective="hellinger", search=GreedySearch(refine=False)
+    ),
     "hellinger, laplace": density(
         heavy, 2, objective="hellinger", family="laplace", max_iter=2
     ),
     "logistic": logistic(binary),
     "logistic, many rows": logistic(many_rows, max_iter=2),
-    "logistic, wide": logistic(wide, max_iter=2, n_draws=128, refine=False),
+    "logistic, wide": logistic(
+        wide, max_iter=2, search=GreedySearch(n_draws=128, refine=False)
+    ),
     "logistic, three classes": logistic(three_classes),
     "logistic, sparse": logistic(few_words),
     "logistic, laplace prior": logistic(binary, prior="laplace", prior_scale=2.0),
     "logistic, student_t prior": logistic(
-        binary, prior="student_t", family=Gaussian("low_rank"), refine=False
+        binary,
+        prior="student_t",
+        family=Gaussian("low_rank"),
+        search=GreedySearch(refine=False),
     ),
     "logistic, diagonal": logistic(
         binary,

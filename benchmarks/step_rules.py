@@ -36,6 +36,7 @@ from sklearn.preprocessing import scale
 
 from skboost import BoostedBayesianLogisticRegression, boost_posterior
 from skboost.posterior import as_posterior
+from skboost.strategies import GreedySearch
 from skboost.targets import GLMTarget
 
 MAX_ITER, N_DRAWS, MOST_TIMES = 15, 5000, 1.3
@@ -191,7 +192,7 @@ def compare(report, name, task, replicates, refine):
     for seed in range(replicates):
         for step, corrective in rules:
             options = {"step_size": STEP_SIZES[step], "corrective": corrective}
-            options |= {"refine": refine, "random_state": seed}
+            options |= {"search": GreedySearch(refine=refine), "random_state": seed}
             runs[step, corrective].append(Run.of(task, **options, **SETTINGS))
     base = np.array([run.seconds for run in runs["predefined", "none"]])
     unit, found = float(np.median(base)), {}

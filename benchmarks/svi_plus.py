@@ -36,7 +36,7 @@ def fit(X, n_components, seed, **settings):
         n_components,
         mean_prior_type="independent",
         mean_prior=np.zeros(dim),
-        mean_variance_prior=10.0,
+        mean_precision_prior=0.1,
         degrees_of_freedom_prior=dim,
         covariance_prior=np.eye(dim),
         random_state=seed,

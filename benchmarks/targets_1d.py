@@ -14,6 +14,7 @@ import numpy as np
 from autograd.scipy.special import logsumexp
 
 from skboost import boost_posterior
+from skboost.strategies import GreedySearch
 
 
 def normal_mixture(weights, means, stds):
@@ -61,12 +62,15 @@ def main():
     report = Report("targets_1d", args.out, replicates=args.replicates, tol=0.0)
     settings = {
         "kl": {},
-        "kl, no refinement": {"refine": False},
+        "kl, no refinement": {"search": GreedySearch(refine=False)},
         "relbo, no refinement": {
             "objective": ResidualGain(early_stopping=False),
-            "refine": False,
+            "search": GreedySearch(refine=False),
         },
-        "relbo stopped early, no refinement": {"objective": "relbo", "refine": False},
+        "relbo stopped early, no refinement": {
+            "objective": "relbo",
+            "search": GreedySearch(refine=False),
+        },
     }
     for name, (log_density, n, bound) in TARGETS.items():
         for label, options in settings.items():

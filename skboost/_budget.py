@@ -159,7 +159,7 @@ class Budget:
         left = self.n_left
         if self.max_time is not None and self._ledger is not None:
             seconds = self.max_time - (self._clock() - self._began)
-            pace = self._ledger.whole_pace
+            pace = self._ledger.pace
             left = min(left, max(seconds, 0.0) / pace) if pace > 0.0 else left
         return left
 

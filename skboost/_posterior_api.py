@@ -1,18 +1,14 @@
 """Any log density: the engine of the estimators behind one function."""
 
 import warnings
-from numbers import Integral, Real
+from numbers import Integral
 
 import numpy as np
 
 from skboost._parameters import known_parameters
 from skboost._random import root_seed
 from skboost._sklearn import Interval, StrOptions, validate_params
-from skboost._starting_points import (
-    scale_of_starts,
-    starting_points,
-    with_placed_cuts,
-)
+from skboost._starting_points import starting_points, with_placed_cuts
 from skboost.boosting import SurrogateBoosting
 from skboost.fitting import (
     BOOSTING_CONSTRAINTS,
@@ -31,11 +27,11 @@ from skboost.fitting import (
     run_of,
     seed_of,
     warn_unfinished,
+    with_search,
 )
 from skboost.posterior import check_names
 from skboost.targets import (
     CallableTarget,
-    ComposedTarget,
     FailedEvaluationWarning,
     SlowPoints,
     TransformedTarget,
@@ -43,18 +39,17 @@ from skboost.targets import (
 )
 from skboost.transforms import Constraints
 
+_LACKING = "temperature", "warm_start"
 _CONSTRAINTS = {
-    **{k: v for k, v in BOOSTING_CONSTRAINTS.items() if k != "warm_start"},
+    **{k: v for k, v in BOOSTING_CONSTRAINTS.items() if k not in _LACKING},
     "log_density": [callable],
     "dim": [Interval(Integral, 1, None, closed="left")],
     "gradient": [callable, None],
     "value_and_gradient": [callable, None],
-    "x0_scale": ["array-like", Interval(Real, 0, None, closed="neither"), None],
     "x0": ["array-like", tuple, None],
     "vectorized": ["boolean", None],
     # Checked in full where it is read.
     "constraints": "no_validation",
-    "log_prior": [callable, None],
     "failures": [StrOptions({"raise", "zero"})],
     "warp": [StrOptions({"auto"}), None],
     "surrogate": [StrOptions({"auto"}), None],
@@ -78,11 +73,8 @@ def boost_posterior(
     gradient=None,
     value_and_gradient=None,
     x0=None,
-    x0_scale=None,
     constraints=None,
     vectorized=None,
-    log_prior=None,
-    temperature=1.0,
     failures="raise",
     names=None,
     max_iter="auto",
@@ -102,10 +94,6 @@ def boost_posterior(
     step_size="line-search",
     corrective="fully-corrective",
     search="greedy",
-    refine=True,
-    stopping="gain",
-    max_components=None,
-    n_draws=512,
     orbit="auto",
 ):
     """Approximate any posterior by a mixture, from its unnormalised log density.
@@ -132,10 +120,6 @@ def boost_posterior(
         by their sum for a simplex, sorted where ordered and shrunk where correlations
         are impossible, and None is the image of the origin (1 for ``"positive"``, the
         middle of an interval, the centre of a simplex, no correlation).
-    x0_scale : float or array-like of shape (dim,), default=None
-        How far from `x0` mass may lie, one number or one for each coordinate: probes
-        for further modes are drawn at that scale, too. Under `constraints` in
-        unconstrained coordinates, such as logarithms of positive ones.
     constraints : dict, str, tuple or sequence, default=None
         Where coordinates are not free: a dict ``{coordinate: constraint}``, a
         coordinate being an index, one of `names`, or a tuple or range of these, and a
@@ -146,18 +130,12 @@ def boost_posterior(
         for each of up to eight starts; means and standard deviations on it are
         circular, and its intervals arcs. A string or a tuple (low, high) alone is for
         all coordinates; a sequence of length `dim` has one entry for each. Details:
-        `Constraints`. `log_density`, `log_prior`, `gradient`, `x0`, `names`, and the
-        posterior are on your scale; the Jacobian is added for you.
-        On a simplex the density is that of all coordinates but the last, as in Stan.
+        `Constraints`. `log_density`, `gradient`, `x0`, `names`, and the posterior are
+        on your scale; the Jacobian is added for you. On a simplex the density is that
+        of all coordinates but the last, as in Stan.
     vectorized : bool, default=None
         Whether `log_density` takes batches; None finds out by comparing a batch with
         its rows. One that does is often ten to a hundred times faster.
-    log_prior : callable, default=None
-        Log prior of the same kind, added to `log_density`, which then is the log
-        likelihood. Needed with ``temperature < 1``: only the likelihood is tempered.
-    temperature : float, default=1.0
-        Power of the likelihood in (0, 1]; below 1 `log_prior` is needed, and
-        `log_density` is the log likelihood.
     failures : {"raise", "zero"}, default="raise"
         What to do where the density fails at a draw of the mixture (an exception,
         NaN or +inf): an error with the point, or a density of zero there, with one
@@ -214,7 +192,7 @@ def boost_posterior(
         around the mixture lead to. "single" is Algorithm 1 of the papers: one component
         at one point, and all others by its own search; modes are never looked for.
     random_state, max_iter, tol, max_time, family, objective, step_size, corrective, \
-    search, refine, stopping, max_components, n_draws, orbit
+    search, orbit
         As in `BoostedBayesianLogisticRegression`, with the same defaults.
 
     Returns
@@ -262,11 +240,9 @@ def boost_posterior(
     params = {
         "max_iter": max_iter, "tol": tol, "max_time": max_time, "family": family,
         "objective": objective, "step_size": step_size, "corrective": corrective,
-        "refine": refine, "stopping": stopping, "max_components": max_components,
-        "n_draws": n_draws, "orbit": orbit, "warp": warp,
-        "surrogate": surrogate, "dim": dim, "x0": x0, "constraints": constraints,
-        "names": names, "temperature": temperature, "failures": failures, "init": init,
-        "random_state": random_state, "x0_scale": x0_scale, "search": search,
+        "search": search, "orbit": orbit, "warp": warp, "surrogate": surrogate,
+        "dim": dim, "x0": x0, "constraints": constraints, "names": names,
+        "failures": failures, "init": init, "random_state": random_state,
     }  # fmt: skip
     observer = _observer(callback, params, start)
     names = check_names(names, dim)
@@ -279,7 +255,6 @@ def boost_posterior(
         value_and_gradient=value_and_gradient,
     )  # fmt: skip
     slow = _watched(target, vectorized)
-    target = _with_prior(target, log_prior, temperature, probe)
     placed = with_placed_cuts(target, constraints, starts, surrogate, max_evaluations)
     if placed is not constraints:
         constraints, (starts, box) = placed, starting_points(x0, placed, seed)
@@ -325,19 +300,19 @@ def _boosted(target, options, observer):
 
 def _engine(target, params, starts, seed, box):
     """The engine of the parameters, on a surrogate where one is asked for."""
-    x0_scale = scale_of_starts(params["x0_scale"], target.dim)
-    engine = make_engine(target, params, starts, seed, None, box, x0_scale)
+    engine = make_engine(target, params, starts, seed, None, box)
     if params["surrogate"] is None:
         return engine
     # What a surrogate has no evaluations for, or no use.
     with_surrogate = {
         "warp": None, "objective": "kl", "stopping": "gain",
     }  # fmt: skip
+    told = with_search(params)
     for name, allowed in with_surrogate.items():
-        if params[name] != allowed:
+        if told[name] != allowed:
             raise ValueError(
                 f"surrogate={params['surrogate']!r} needs {name}={allowed!r}; got "
-                f"{name}={params[name]!r}. Pass that, or surrogate=None where many "
+                f"{name}={told[name]!r}. Pass that, or surrogate=None where many "
                 "evaluations are affordable."
             )
     # Reweighting is part of every round.
@@ -368,26 +343,6 @@ def _probe(starts, constraints):
     rows = starts[np.arange(n) % len(starts)]
     # Distinct, and no further from a start than it takes.
     return constraints.forward(rows + 1e-3 * np.maximum(1e-3, np.abs(rows)) * z)
-
-
-def _with_prior(likelihood, log_prior, temperature, probe):
-    """The log joint: the target itself, or with a prior beside it."""
-    if log_prior is not None:
-        prior = CallableTarget(
-            log_prior,
-            likelihood.dim,
-            probe=probe,
-            failures=likelihood.failures,
-            name="log_prior",
-        )
-        return ComposedTarget(likelihood, prior, temperature)
-    if temperature != 1.0:
-        raise ValueError(
-            f"temperature={temperature} needs log_prior: only the likelihood is "
-            "tempered. Pass the log likelihood as log_density and the prior as "
-            "log_prior."
-        )
-    return likelihood
 
 
 def _observer(callback, params, start):

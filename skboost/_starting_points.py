@@ -114,22 +114,6 @@ def _cut_at_lowest(target, constraints, circles, points):
     return constraints.with_cuts(cuts)
 
 
-def scale_of_starts(x0_scale, n_free):
-    """How far from the starts mass may lie, shape (n_free,); None where not known."""
-    if x0_scale is None:
-        return None
-    scale = _numbers(x0_scale)
-    if (
-        scale.shape not in ((), (n_free,))
-        or not (np.isfinite(scale) & (scale > 0)).all()
-    ):
-        raise ValueError(
-            f"x0_scale must be a positive number, or one for each of the {n_free} free "
-            f"coordinates; got {x0_scale!r}."
-        )
-    return np.broadcast_to(scale, n_free)
-
-
 def _numbers(values):
     """An array of floats."""
     try:

@@ -11,13 +11,14 @@ from skboost.frank_wolfe import (
 )
 from skboost.objectives import JointGain, Objective, ResidualGain, RootGain
 from skboost.online import PowerRate
-from skboost.proposals import StochasticSearch
+from skboost.proposals import GreedySearch, StochasticSearch
 from skboost.svi import ConstantRate, LearningRate, PerEmbedding, RobbinsMonro
 
 __all__ = [
     "AdaptiveBacktracking",
     "Constant",
     "ConstantRate",
+    "GreedySearch",
     "JointGain",
     "LearningRate",
     "LineSearch",

@@ -24,12 +24,18 @@ from skboost import (
     SVILatentDirichletAllocation,
     SVIMatrixFactorization,
 )
+from skboost.strategies import GreedySearch
 
 # Steps of a given size go on to the last iteration and cost little, and diagonal
 # components of correlated coefficients leave something to gain.
 STEPS = {"step_size": 0.3, "corrective": "none"}
 FEW = {"max_iter": 2, "tol": 0.0, "random_state": 0}
-GLM = {"family": "gaussian-diag", "refine": False, "n_draws": 32, **STEPS, **FEW}
+GLM = {
+    "family": "gaussian-diag",
+    "search": GreedySearch(32, refine=False),
+    **STEPS,
+    **FEW,
+}
 
 
 @dataclass(frozen=True)
@@ -161,9 +167,7 @@ OTHERS = {
         BoostedBayesianOrdinalRegression(**PLAIN, **GLM), X, _Y["classes"]
     ),
     "mixture": Case(
-        BoostedGaussianMixture(
-            2, covariance_type="diag", n_draws=16, n_restarts=1, **STEPS, **FEW
-        ),
+        BoostedGaussianMixture(2, covariance_type="diag", **STEPS, **FEW),
         X[:, :2] + 3.0 * (np.arange(48) % 2)[:, None],
     ),
     "factorisation": Case(

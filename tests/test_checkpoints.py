@@ -12,6 +12,7 @@ from skboost import OnlineBayesianLogisticRegression, boost_posterior
 from skboost.callbacks import Checkpoint
 from skboost.exceptions import CheckpointWarning
 from skboost.families import DiagonalGaussian, StudentT
+from skboost.strategies import GreedySearch
 
 from .cases import EVERY, FLAT, OTHERS, SVI, same_fit
 from .conftest import Hook
@@ -44,7 +45,7 @@ def on_disk(model, case, path, killed_after=None):
 WAYS = [
     {"prior": "laplace", "family": Own()},
     {"objective": "hellinger", "step_size": "line-search", "family": "gaussian"},
-    {"step_size": "adaptive", "corrective": "away", "refine": True},
+    {"step_size": "adaptive", "corrective": "away", "search": GreedySearch(32)},
     {"family": StudentT("diag", df=(3.0, 8.0))},
 ]
 slow = pytest.mark.slow
@@ -114,7 +115,7 @@ def test_a_killed_run_of_any_density_goes_on(settings, tmp_path):
 
     def run(**more):
         calls.clear()
-        few = {"n_draws": 32, "max_iter": 3, "tol": 0.0, "random_state": 0}
+        few = {"search": GreedySearch(32), "max_iter": 3, "tol": 0.0, "random_state": 0}
         return boost_posterior(density, 2, vectorized=True, **few | settings | more)
 
     kill_at = None

@@ -22,6 +22,7 @@ from skboost import (
     SVILatentDirichletAllocation,
     SVIMatrixFactorization,
 )
+from skboost.strategies import GreedySearch
 
 # Fits of a boosted model that take seconds even with two iterations; the defaults, in
 # the slow suite, go through them.
@@ -35,9 +36,9 @@ SECONDS = {
 
 # Every way through the estimators in few iterations, and in the slow suite the defaults
 # of those and several other settings at once.
-FEW = {"max_iter": 1, "n_draws": 32, "orbit": None, "prior_scale": 1.0}
+FEW = {"max_iter": 1, "search": GreedySearch(32, refine=False), "prior_scale": 1.0}
 # Steps of a given size cost little.
-FEW |= {"refine": False, "step_size": 0.3, "corrective": "none"}
+FEW |= {"orbit": None, "step_size": 0.3, "corrective": "none"}
 # Answers of a mixture may depend on what those of one component do not.
 OF_MIXTURES = {
     "check_dict_unchanged",
@@ -94,7 +95,7 @@ SLOW = [
         weight_concentration_prior_type="dirichlet_process",
     ),
     EvidenceSearch(
-        BoostedBayesianLogisticRegression(max_iter=1, n_draws=64),
+        BoostedBayesianLogisticRegression(max_iter=1, search=GreedySearch(64)),
         {"prior_scale": [0.5, 2.0]},
         error_score="raise",
     ),

@@ -14,7 +14,7 @@ from sklearn.model_selection import GridSearchCV
 from skboost.callbacks import ELBOMonitor
 from skboost.families import LowRankGaussian
 from skboost.frank_wolfe import CORRECTIVE, STEP_SIZES
-from skboost.strategies import AdaptiveBacktracking
+from skboost.strategies import AdaptiveBacktracking, GreedySearch
 
 from .cases import EVERY, HIERARCHICAL, KINDS, each, fitted, same_fit
 from .conftest import Hook, interrupted
@@ -183,10 +183,10 @@ def test_a_wide_tolerance_is_reached_at_once(name):
     assert model.n_iter_ <= n_nodes + 1
 
 
-@each(KINDS, "max_components", slow=LIKE_OTHERS)
+@each(KINDS, "objective", slow=LIKE_OTHERS)
 def test_no_more_components_than_allowed(name):
     case = KINDS[name]
-    model = case.fit(max_components=1)
+    model = case.fit(search=GreedySearch(max_components=1))
     assert model.posterior_.n_components == 1
     assert np.isfinite(case.answer(model)).all()
 
@@ -230,20 +230,21 @@ def test_every_family(name, family):
     assert np.isfinite(model.elbo_) and np.isfinite(case.answer(model)).all()
 
 
-@each(KINDS, "refine", "objective", slow=LIKE_OTHERS)
+@each(KINDS, "objective", slow=LIKE_OTHERS)
 @pytest.mark.parametrize("objective", ["kl", "relbo", "hellinger"])
 def test_every_objective_refined(name, objective):
     case = KINDS[name]
-    settings = {"refine": True, "step_size": "line-search", "family": "gaussian"}
-    model = case.fit(objective=objective, **settings)
+    settings = {"step_size": "line-search", "family": "gaussian"}
+    model = case.fit(objective=objective, search=GreedySearch(32), **settings)
     assert np.isfinite(model.elbo_) and np.isfinite(case.answer(model)).all()
     assert {record["kind"] for record in model.history_} - {"first"}
 
 
-@each(KINDS, "stopping", slow=LIKE_OTHERS)
+@each(KINDS, "objective", slow=LIKE_OTHERS)
 def test_both_rules_of_stopping(name):
     for stopping in ("gain", "gap"):
-        model = KINDS[name].fit(stopping=stopping, tol=1e9, max_iter=9)
+        search = GreedySearch(32, stopping=stopping)
+        model = KINDS[name].fit(search=search, tol=1e9, max_iter=9)
         n_nodes = len(getattr(model, "explanations_", [None]))
         assert model.converged_ and model.n_iter_ <= n_nodes + 1
 
@@ -272,7 +273,7 @@ LONG_FITS = [
         pytest.param("two classes", settings, id=str(settings))
         for settings in (
             {"step_size": "adaptive", "corrective": "away", "family": "laplace"},
-            {"step_size": "predefined", "refine": True},
+            {"step_size": "predefined", "search": GreedySearch(32)},
         )
     ),
     pytest.param(

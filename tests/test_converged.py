@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from skboost import boost_posterior
+from skboost.strategies import GreedySearch
 
 from .cases import EVERY, each
 
@@ -19,7 +20,7 @@ def cube(theta):
     return anp.where(anp.all(anp.abs(theta) < 1.0, axis=1), 0.0 * theta[:, 0], -anp.inf)
 
 
-QUICK = {"max_iter": 2, "n_draws": 64, "orbit": None, "random_state": 0}
+QUICK = {"max_iter": 2, "search": GreedySearch(64), "orbit": None, "random_state": 0}
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from scipy.stats import norm
 from sklearn.exceptions import ConvergenceWarning
 
 from skboost import boost_posterior
+from skboost.strategies import GreedySearch
 from skboost.targets import (
     FailedEvaluationError,
     FailedEvaluationWarning,
@@ -18,7 +19,7 @@ from skboost.targets import (
 
 
 def boost(log_density, dim, **settings):
-    settings = {"random_state": 0, "n_draws": 256} | settings
+    settings = {"random_state": 0, "search": GreedySearch(256)} | settings
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return boost_posterior(log_density, dim, **settings)
@@ -53,14 +54,19 @@ FAULTS = [lambda: np.nan, lambda: np.inf, divides_by_zero]
 @pytest.mark.parametrize("how", FAULTS, ids=["nan", "inf", "raises"])
 def test_a_draw_of_the_mixture_that_fails_is_an_error_with_the_point(how):
     with pytest.raises(FailedEvaluationError, match="theta=.*failures='zero'"):
-        boost(**fails_right_of(1.5, how), dim=2, n_draws=64)
+        boost(**fails_right_of(1.5, how), dim=2, search=GreedySearch(64))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", FAULTS, ids=["nan", "inf", "raises"])
 def test_failures_may_count_as_zero_density(how):
     density = fails_right_of(1.5, how)
-    settings = {"dim": 2, "failures": "zero", "max_iter": 3, "n_draws": 128}
+    settings = {
+        "dim": 2,
+        "failures": "zero",
+        "max_iter": 3,
+        "search": GreedySearch(128),
+    }
     with pytest.warns(FailedEvaluationWarning, match="First: log_density") as caught:
         result = boost(**density, **settings)
     (warning,) = (w for w in caught if w.category is FailedEvaluationWarning)
@@ -104,7 +110,10 @@ def test_failing_at_every_start_is_an_error_that_names_x0(failures, objective):
         boost(lambda t: np.zeros(3), 2, failures=failures, vectorized=False)
     # One good start is enough.
     density = fails_right_of(8.0, divides_by_zero)
-    starts, settings = [[9.0, 0.0], [1.0, 1.0]], {"n_draws": 128, "orbit": None}
+    starts, settings = (
+        [[9.0, 0.0], [1.0, 1.0]],
+        {"search": GreedySearch(128), "orbit": None},
+    )
     result = boost(**density, dim=2, x0=starts, **settings)
     assert result.elbo == pytest.approx(np.log(2 * np.pi), abs=1e-2)
 
@@ -141,11 +150,16 @@ def test_nan_after_a_thousand_evaluations():
         return good if sum(calls) <= 1000 else np.nan * good
 
     with pytest.raises(FailedEvaluationError, match="got nan at theta="):
-        boost(density, 2, tol=1e-2, vectorized=False, n_draws=64)
+        boost(density, 2, tol=1e-2, vectorized=False, search=GreedySearch(64))
     calls.clear()
     with pytest.warns(FailedEvaluationWarning, match="got nan at theta="):
         result = boost(
-            density, 2, tol=1e-2, vectorized=False, n_draws=64, failures="zero"
+            density,
+            2,
+            tol=1e-2,
+            vectorized=False,
+            search=GreedySearch(64),
+            failures="zero",
         )
     # Nothing is known of the posterior any more, and that is what is said.
     assert result.n_failures > 0.5 * result.n_evaluations

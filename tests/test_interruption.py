@@ -27,6 +27,7 @@ from skboost import (
 )
 from skboost.exceptions import FitInterrupted
 from skboost.frank_wolfe import Predefined
+from skboost.strategies import GreedySearch
 from skboost.svi import NaturalGradient
 from skboost.targets import CallableTarget
 
@@ -43,8 +44,8 @@ Y = (X[:, 0] + RNG.standard_normal(60) > 1.0).astype(int)
 
 # Steps of a given size go on to the last iteration, and cost little.
 LOGISTIC = BoostedBayesianLogisticRegression(
-    step_size=0.3, corrective="none", refine=False, tol=0.0, n_draws=32, max_iter=4,
-    random_state=0,
+    step_size=0.3, corrective="none", search=GreedySearch(32, refine=False), tol=0.0,
+    max_iter=4, random_state=0,
 )  # fmt: skip
 
 
@@ -94,7 +95,13 @@ class Density:
         return two_bumps(theta)
 
 
-SETTINGS = {"dim": 1, "tol": 0.0, "n_draws": 64, "max_iter": 4, "random_state": 0}
+SETTINGS = {
+    "dim": 1,
+    "tol": 0.0,
+    "search": GreedySearch(64),
+    "max_iter": 4,
+    "random_state": 0,
+}
 
 
 def interrupt_at(iteration, then=lambda: None):

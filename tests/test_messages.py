@@ -31,11 +31,11 @@ from skboost import (
 )
 from skboost.decomposition import RatingRegressor
 from skboost.inspection import ConvergenceDisplay, PosteriorDisplay
-from skboost.strategies import ResidualGain
+from skboost.strategies import GreedySearch, ResidualGain
 
 X = np.random.default_rng(0).normal(size=(30, 2))
 LABELS = (X[:, 0] > 0).astype(int)
-FAST = {"max_iter": 1, "n_draws": 64, "random_state": 0}
+FAST = {"max_iter": 1, "search": GreedySearch(64), "random_state": 0}
 
 
 def normal(theta):
@@ -250,7 +250,7 @@ WARNINGS = {
         SVIGaussianMixture(4, max_iter=1), SIX_ROWS, None
     ),
     "most clusters stay empty": lambda: (
-        BoostedGaussianMixture(4, max_iter=1, n_draws=8), SIX_ROWS, None
+        BoostedGaussianMixture(4, max_iter=1), SIX_ROWS, None
     ),
     "raise max_iter": lambda: (
         BoostedBayesianLogisticRegression(**FAR_OFF), FEW @ FEW.T, np.arange(12) % 2

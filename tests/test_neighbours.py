@@ -15,6 +15,7 @@ from skboost import (
     OnlineBayesianLinearRegression,
     OnlineBayesianLogisticRegression,
 )
+from skboost.strategies import GreedySearch
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -24,7 +25,7 @@ X = RNG.normal(size=(150, 3))
 ETA = X @ [2.0, 0.0, -1.0]
 LABELS = (ETA + RNG.logistic(size=150) > 0).astype(int)
 REAL = 5.0 + ETA + 0.5 * RNG.normal(size=150)
-TINY = {"n_draws": 64, "max_iter": 2, "random_state": 0}
+TINY = {"search": GreedySearch(64), "max_iter": 2, "random_state": 0}
 
 
 def classifiers():
@@ -143,7 +144,7 @@ def test_arviz_summarises_a_posterior():
     assert list(table.index) == names
     assert_allclose(table["mean"].astype(float), model.posterior_.mean(), atol=0.02)
     # It takes matrices, too.
-    model = BoostedGaussianMixture(2, **TINY).fit(X)
+    model = BoostedGaussianMixture(2, max_iter=2, random_state=0).fit(X)
     posterior = model.posterior_.to_arviz(n=40, random_state=0)["posterior"]
     shapes = {name: values.shape for name, values in posterior.data_vars.items()}
     draws = model.posterior_.sample(40, random_state=0)

@@ -22,6 +22,7 @@ from skboost import (
 )
 from skboost.decomposition import MatrixFactorizationPosterior
 from skboost.mixture import ConjugateMixturePosterior
+from skboost.strategies import GreedySearch
 
 FOLDER = Path(__file__).parent / "data" / "0.1.0"
 EXPECTED = json.loads((FOLDER / "expected.json").read_text(encoding="utf-8"))
@@ -125,7 +126,9 @@ Y = (X[:, 0] > 0).astype(int)
 
 
 def objects():
-    logistic = BoostedBayesianLogisticRegression(max_iter=1, n_draws=16, random_state=0)
+    logistic = BoostedBayesianLogisticRegression(
+        max_iter=1, search=GreedySearch(16), random_state=0
+    )
     yield "estimator", logistic.fit(X, Y)
     yield "unfitted", BoostedBayesianLogisticRegression()
     yield "pipeline", make_pipeline(logistic)
@@ -133,7 +136,12 @@ def objects():
     yield (
         "result",
         boost_posterior(
-            density, 2, gradient=score, max_iter=1, n_draws=16, random_state=0
+            density,
+            2,
+            gradient=score,
+            max_iter=1,
+            search=GreedySearch(16),
+            random_state=0,
         ),
     )
 

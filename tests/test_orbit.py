@@ -19,9 +19,10 @@ from skboost import (
     boost_posterior,
 )
 from skboost.approximation import Estimate, Mixture
-from skboost.boosting import Settings, allowed_kl, what_is_left
+from skboost.boosting import Settings, allowed_kl, judge_remaining
 from skboost.families import DiagonalGaussian
 from skboost.orbits import AUTO_ORDER, remaining_after_orbits
+from skboost.strategies import GreedySearch
 from skboost.targets import CallableTarget, Target
 
 # Of one Gaussian: a scale that is learned has a component for each of its values.
@@ -139,7 +140,9 @@ def test_a_number_ends_a_run_by_what_remains_with_orbits():
     assert "no more than tol" in fits["auto"].message_
     assert fits[None].n_iter_ == 2
     # A gap that is asked for is a bound that no draws replace.
-    by_gap = logistic(tol=0.05, max_iter=2, stopping="gap", random_state=0)
+    by_gap = logistic(
+        tol=0.05, max_iter=2, search=GreedySearch(stopping="gap"), random_state=0
+    )
     assert by_gap.fit(X, Y).n_iter_ == 2
 
 
@@ -284,7 +287,7 @@ def test_small_gains_end_a_run_where_no_mode_can_hide(log_concave, gain, ends):
         Settings(allowed_kl=0.5),
     )
     gain = Estimate(gain, 0.005)
-    assert bool(what_is_left(target, proposer, settings, state, gain).little) == ends
+    assert bool(judge_remaining(target, proposer, settings, state, gain).enough) == ends
 
 
 def test_many_coefficients_stop_at_one_gaussian_and_say_what_is_left():

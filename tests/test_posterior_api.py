@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from skboost import BoostingResult, boost_posterior
 from skboost.callbacks import Checkpoint
 from skboost.posterior import MixturePosterior
-from skboost.strategies import ResidualGain
+from skboost.strategies import GreedySearch, ResidualGain
 
 MEAN = np.array([1.0, -2.0])
 ROOT = np.array([[1.0, 0.0], [0.8, 0.5]])
@@ -37,7 +37,11 @@ def two_modes(theta):
 
 
 def boost(log_density=correlated, dim=2, **settings):
-    settings = {"random_state": 0, "max_iter": 3, "n_draws": 128} | settings
+    settings = {
+        "random_state": 0,
+        "max_iter": 3,
+        "search": GreedySearch(128),
+    } | settings
     return boost_posterior(log_density, dim, **settings)
 
 
@@ -112,25 +116,11 @@ def test_the_seed_decides():
 @pytest.mark.parametrize("vectorized", [None, True, False])
 @pytest.mark.parametrize("gradient", [None, correlated_gradient])
 def test_ways_to_give_the_density_agree(vectorized, gradient):
-    settings = {"max_iter": 1, "n_draws": 16, "orbit": None}
+    settings = {"max_iter": 1, "search": GreedySearch(16), "orbit": None}
     result = boost(vectorized=vectorized, gradient=gradient, **settings)
     expected = boost(**settings)
     assert_allclose(result.posterior.mean(), expected.posterior.mean(), rtol=1e-6)
     assert_allclose(result.elbo, expected.elbo, rtol=1e-6)
-
-
-def test_a_prior_stands_beside_a_likelihood():
-    def likelihood(theta):
-        return -0.5 * anp.sum((theta - 3.0) ** 2, axis=-1)
-
-    def prior(theta):
-        return -0.5 * anp.sum(theta**2, axis=-1)
-
-    for temperature, mean, variance in [(1.0, 1.5, 0.5), (0.5, 1.0, 1 / 1.5)]:
-        result = boost(likelihood, 1, log_prior=prior, temperature=temperature)
-        error = np.sqrt(variance / 128)
-        assert_allclose(result.posterior.mean(), mean, atol=2 * error)
-        assert_allclose(result.posterior.std() ** 2, variance, atol=4 * error)
 
 
 @pytest.mark.parametrize(
@@ -196,10 +186,8 @@ def test_an_unfinished_run_warns_where_it_was_called():
         ({"max_evaluations": 0}, "'max_evaluations' parameter"),
         ({"max_evaluations": 10.5}, "'max_evaluations' .* must be an int"),
         ({"tol": -1.0}, "'tol' parameter"),
-        ({"temperature": 2.0}, "'temperature' parameter"),
         ({"callback": 3}, "'callback' parameter"),
         ({"warp": True}, "'warp' parameter"),
-        ({"temperature": 0.5}, "temperature=0.5 needs log_prior"),
         ({"objective": ResidualGain(-1.0)}, "entropy_weight must be a finite number"),
         ({"names": ["a"]}, "names must hold one name for each coordinate, 2 in all"),
         ({"names": ["a", "a"]}, "names must be distinct"),

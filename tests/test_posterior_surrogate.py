@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose
 
 from skboost import boost_posterior
 from skboost.boosting import fit_surrogate
+from skboost.strategies import GreedySearch
 from skboost.targets import LogDensityError
 
 LOG_2PI = np.log(2.0 * np.pi)
@@ -129,7 +130,9 @@ def test_points_of_zero_density_and_failures_are_survived():
     assert result.elbo < LOG_2PI + np.log(0.8414) + 4.0 * result.elbo_se
 
 
-@pytest.mark.parametrize("bad", [{"warp": "auto"}, {"stopping": "gap"}])
+@pytest.mark.parametrize(
+    "bad", [{"warp": "auto"}, {"search": GreedySearch(stopping="gap")}]
+)
 def test_what_needs_many_evaluations_is_refused(bad):
     (name,) = bad
     with pytest.raises(ValueError, match=f"needs {name}="):

@@ -22,6 +22,7 @@ from skboost import (
     SVILatentDirichletAllocation,
 )
 from skboost.conjugate import Documents, TopicModel
+from skboost.strategies import GreedySearch
 
 pytestmark = [
     pytest.mark.slow,
@@ -66,7 +67,9 @@ def test_the_way_to_start_a_process_does_not_show(method):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((1000, 5))
     y = X[:, 0] + rng.logistic(size=len(X)) > 0
-    one = BoostedBayesianLogisticRegression(random_state=0, max_iter=1, n_draws=32)
+    one = BoostedBayesianLogisticRegression(
+        random_state=0, max_iter=1, search=GreedySearch(32)
+    )
     two = SVIGaussianMixture(3, random_state=0, max_iter=5, n_init=2)
     with multiprocessing.get_context(method).Pool(1) as pool:
         # A method of an estimator, because workers can not import a test.
@@ -83,7 +86,7 @@ def test_the_way_to_start_a_process_does_not_show(method):
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(400, 12)) + 2.0 * (np.arange(400) % 2)[:, None]
 Y = (X[:, 0] + RNG.logistic(size=400) > 1.0).astype(int)
-TINY = {"n_draws": 64, "max_iter": 3, "random_state": 0}
+TINY = {"search": GreedySearch(64), "max_iter": 3, "random_state": 0}
 # More rows than one block, so that threads have something to share.
 LONG = RNG.standard_normal((20_000, 6))
 LONG_Y = LONG[:, 0] + RNG.logistic(size=len(LONG)) > 0
@@ -91,7 +94,9 @@ THREE = np.digitize(LONG[:4000, 0], [-0.5, 0.5])
 
 
 def logistic(X, y, **settings):
-    model = BoostedBayesianLogisticRegression(**TINY | {"n_draws": 32} | settings)
+    model = BoostedBayesianLogisticRegression(
+        **TINY | {"search": GreedySearch(32)} | settings
+    )
     return lambda n_jobs: model.set_params(n_jobs=n_jobs).fit(X, y)
 
 

@@ -18,6 +18,7 @@ from skboost import (
 )
 from skboost._row_blocks import sliced
 from skboost.mixture._rows import MixtureRows
+from skboost.strategies import GreedySearch
 from skboost.targets import Table
 
 N = 1500
@@ -78,7 +79,7 @@ def blocks_of(*arrays, size=400):
 def model_of(kind):
     make, y = KINDS[kind]
     # Skewing sums over rows as the rest does.
-    return make(random_state=0, max_iter=1, n_draws=64, orbit=None), y
+    return make(random_state=0, max_iter=1, search=GreedySearch(64), orbit=None), y
 
 
 def assert_same_posterior(one, two, tol=1e-6):
@@ -201,7 +202,9 @@ def test_a_fit_of_a_mapped_file_holds_a_block_and_no_more(tmp_path, monkeypatch)
     np.save(tmp_path / "X.npy", X)
     np.save(tmp_path / "y.npy", X[:, 0] + rng.logistic(size=len(X)) > 0.0)
     X, y = (np.load(tmp_path / f"{name}.npy", mmap_mode="r") for name in "Xy")
-    model = BoostedBayesianLogisticRegression(max_iter=1, n_draws=16, orbit=None)
+    model = BoostedBayesianLogisticRegression(
+        max_iter=1, search=GreedySearch(16), orbit=None
+    )
     tracemalloc.start()
     try:
         model.fit(X, y)

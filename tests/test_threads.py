@@ -20,6 +20,7 @@ from skboost import (
     SVIMatrixFactorization,
     boost_posterior,
 )
+from skboost.strategies import GreedySearch
 
 from .test_reproducibility import numbers
 
@@ -28,11 +29,12 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 3)) + 3.0 * (np.arange(40) % 2)[:, None]
 Y = (X[:, 0] + RNG.logistic(size=40) > 1.0).astype(int)
-TINY = {"n_draws": 32, "max_iter": 2, "random_state": 0}
+OTHERS = {"max_iter": 2, "random_state": 0}
+TINY = {"search": GreedySearch(32), **OTHERS}
 EIGHT = [
     (BoostedBayesianLogisticRegression(**TINY), Y),
     (BoostedBayesianLinearRegression(**TINY), X[:, 1] + Y),
-    (BoostedGaussianMixture(2, **TINY | {"n_draws": 8}), None),
+    (BoostedGaussianMixture(2, **OTHERS), None),
     (OnlineBayesianLogisticRegression(), Y),
     (OnlineBayesianLinearRegression(), X[:, 1] + Y),
     (SVIGaussianMixture(2, random_state=0), None),

@@ -28,7 +28,7 @@ import autograd.numpy as np
 import matplotlib.pyplot as plt
 
 from skboost import boost_posterior
-from skboost.strategies import ResidualGain
+from skboost.strategies import GreedySearch, ResidualGain
 
 plt.style.use("skboost.inspection.figures")
 
@@ -67,7 +67,10 @@ def squared_hellinger(log_density, posterior, points, weights):
 # ---
 
 objectives = {
-    "residual ELBO": {"objective": ResidualGain(early_stopping=False), "refine": False},
+    "residual ELBO": {
+        "objective": ResidualGain(early_stopping=False),
+        "search": GreedySearch(refine=False),
+    },
     "joint gain (default)": {"objective": "kl"},
     "Hellinger": {"objective": "hellinger"},
 }

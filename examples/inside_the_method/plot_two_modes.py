@@ -21,7 +21,7 @@ import matplotlib.pyplot as plt
 from autograd.scipy.stats import norm
 
 from skboost import boost_posterior
-from skboost.strategies import ResidualGain
+from skboost.strategies import GreedySearch, ResidualGain
 
 plt.style.use("skboost.inspection.figures")
 
@@ -59,11 +59,17 @@ def exact_kl(posterior):
 algorithms = {
     "papers: residual ELBO": {
         "objective": ResidualGain(early_stopping=False),
-        "refine": False,
+        "search": GreedySearch(refine=False),
     },
-    "residual ELBO, stopped early": {"objective": "relbo", "refine": False},
-    "joint gain": {"objective": "kl", "refine": False},
-    "joint gain and refinement (default)": {"objective": "kl", "refine": True},
+    "residual ELBO, stopped early": {
+        "objective": "relbo",
+        "search": GreedySearch(refine=False),
+    },
+    "joint gain": {"objective": "kl", "search": GreedySearch(refine=False)},
+    "joint gain and refinement (default)": {
+        "objective": "kl",
+        "search": GreedySearch(refine=True),
+    },
 }
 correctives = ["none", "away", "pairwise", "fully-corrective"]
 

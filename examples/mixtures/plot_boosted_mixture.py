@@ -75,7 +75,7 @@ ax.set(xlabel="eruption (minutes)", ylabel="waiting time (minutes)")
 # prior here is scikit-learn's, which lets a cluster be empty.
 
 Y = np.vstack([rng.normal(0.0, 1.0, (25, 2)), rng.normal(1.8, 1.0, (25, 2))])
-settings = {"n_components": 2, "n_draws": 512, "random_state": 0}
+settings = {"n_components": 2, "random_state": 0}
 settings["covariance_prior"] = None
 one = BoostedGaussianMixture(**settings, max_iter=1).fit(Y)
 more = BoostedGaussianMixture(**settings, max_iter=15, tol=0.01).fit(Y)

@@ -23,6 +23,7 @@ import matplotlib.pyplot as plt
 from autograd.scipy.stats import norm
 
 from skboost import boost_posterior
+from skboost.strategies import GreedySearch
 
 plt.style.use("skboost.inspection.figures")
 
@@ -47,7 +48,7 @@ with warnings.catch_warnings():
         1,
         step_size="adaptive",
         corrective="none",
-        refine=False,
+        search=GreedySearch(refine=False),
         orbit=None,
         tol=0.0,
         max_iter=12,

@@ -22,7 +22,7 @@ import matplotlib.pyplot as plt
 from autograd.scipy.stats import norm
 
 from skboost import boost_posterior
-from skboost.strategies import ResidualGain
+from skboost.strategies import GreedySearch, ResidualGain
 
 plt.style.use("skboost.inspection.figures")
 
@@ -73,7 +73,7 @@ for name, options in runs.items():
             1,
             max_iter=2,
             tol=0.0,
-            refine=False,
+            search=GreedySearch(refine=False),
             orbit=None,
             random_state=0,
             **options,

@@ -31,6 +31,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
 from skboost import BoostedBayesianLogisticRegression
+from skboost.strategies import GreedySearch
 
 plt.style.use("skboost.inspection.figures")
 
@@ -59,10 +60,9 @@ for name, (step_size, corrective) in methods.items():
         family="gaussian-diag",
         step_size=step_size,
         corrective=corrective,
-        refine=False,
+        search=GreedySearch(refine=False, n_draws=256),
         max_iter=18,
         tol=0.0,
-        n_draws=256,
         orbit=None,
         random_state=0,
     )

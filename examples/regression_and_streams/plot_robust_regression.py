@@ -60,24 +60,4 @@ for noise, color in (("normal", "C1"), ("student_t", "C0")):
 ax.plot(grid[:, 0], 1.0 + 0.8 * grid[:, 0], "k:", label="truth")
 ax.set(xlabel="x", ylabel="y")
 fig.legend(loc="outside upper center", ncols=3)
-
-# %%
-# How many degrees of freedom?
-# ----------------------------
-# ``noise_df`` is fixed within a fit. Fits are cheap, so a few values can be compared by
-# their ELBO. Small values mean heavier tails; above 30 or so the noise is normal.
-
-values = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0]
-elbos = [
-    BoostedBayesianLinearRegression(noise="student_t", noise_df=df, random_state=0)
-    .fit(X, y)
-    .elbo_
-    for df in values
-]
-fig, ax = plt.subplots(figsize=(5.5, 3.4))
-ax.semilogx(values, elbos, "o-", base=2, label="Student-t noise")
-ax.axhline(fits["normal"].elbo_, color="k", linestyle=":", label="normal noise")
-ax.set(xlabel="degrees of freedom", ylabel="ELBO (nats)")
-ax.set_xticks(values, [f"{df:g}" for df in values])
-fig.legend(loc="outside upper center", ncols=2)
 plt.show()

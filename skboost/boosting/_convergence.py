@@ -29,18 +29,18 @@ _DRAWS_AFTER = 1_500
 # left at an energy distance of .14 in place of .09, for a tenth of the seconds.
 _FEW = 20
 # Draws that confirm, in few dimensions, what an eighth of them says.
-_MANY = 2048
+_MANY_DRAWS = 2048
 # Times `tol` that the last component may have gained where no more is looked for.
 _MUCH = 4.0
 
 
-class Left(NamedTuple):
+class Verdict(NamedTuple):
     """What an iteration leaves: why a run may end with it, as sentences, or empty."""
 
     # As little remains as `tol` allows.
-    little: str = ""
+    enough: str = ""
     # More does, and components gain less for their evaluations than images.
-    dear: str = ""
+    images_are_cheaper: str = ""
     # Draws and their images that say so; None where none were looked at.
     orbits: object = None
 
@@ -67,8 +67,8 @@ def allowed_kl(target, spanned=False):
     return max(TOL, min(d / 1000, 0.5))
 
 
-def what_is_left(target, proposer, settings, state, gain, price=None):
-    """Whether no more remains than `tol` allows, or components are too dear: `Left`.
+def judge_remaining(target, proposer, settings, state, gain, price=None):
+    """Whether no more remains than `tol` allows, or components are too dear: `Verdict`.
 
     Nothing is said where the mixture has mass at which the density is zero, or lacks a
     mode that is known. The gain is that of the last component; NaN where there is none,
@@ -82,33 +82,33 @@ def what_is_left(target, proposer, settings, state, gain, price=None):
         # one that gains much shows a bend: a banana said .04 nats where .14 were left.
         searched = none_hides or gain.value <= _MUCH * settings.tol
         if settings.max_order == 1 or not (searched and settings.tol > 0.0):
-            return Left()
+            return Verdict()
         allowed = settings.tol
     elif proposer.complete:
-        return Left(proposer.complete)
+        return Verdict(proposer.complete)
     if proposer.lacks(target, state.mixture, state.modes):
-        return Left()
+        return Verdict()
     # Of mass outside, what remains of the rest knows nothing; a few draws know little.
     if state.remaining.outside > 0.0 or target.ledger.budget.has_cut:
-        return Left()
+        return Verdict()
     expected = GAIN_DECAY * (gain.value + N_ERRORS * gain.se)
     if none_hides and not number and 0.0 < expected <= _WORTH * allowed:
-        return Left(
+        return Verdict(
             f"Converged: the last component gained {gain.value:.2g} nats, and the next "
             "is expected to gain half of it, within a tenth of what a Gaussian fitted "
             "to 1,000 exact draws would leave."
         )
-    left = _by_draws(target, settings, state, gain, allowed, price)
+    verdict = _by_draws(target, settings, state, gain, allowed, price)
     # A search for modes comes last: it costs most.
-    if left.little or left.dear:
+    if verdict.enough or verdict.images_are_cheaper:
         known = state.modes, state.log_evidence, settings
         if proposer.missed_modes(state.mixture, *known):
-            return Left()
-    return left
+            return Verdict()
+    return verdict
 
 
 def _by_draws(target, settings, state, gain, allowed, price):
-    """`Left` by draws of the mixture, and by their orbits where these follow."""
+    """`Verdict` by draws of the mixture, and by their orbits where these follow."""
     number = settings.allowed_kl is None
     none_hides = _no_mode_hides(target)
     is_enough = partial(_is_known_to_be_within, allowed=allowed, none_hides=none_hides)
@@ -121,14 +121,14 @@ def _by_draws(target, settings, state, gain, allowed, price):
         judged = target.dim > _FEW and not (number or None in (price, orbits))
         if judged and not is_enough(remaining):
             dear = _images_gain_more(price, remaining, orbits, allowed)
-            return Left(dear=dear, orbits=orbits)
+            return Verdict(images_are_cheaper=dear, orbits=orbits)
     if not is_enough(remaining):
-        return Left()
+        return Verdict()
     if not (none_hides or state.fresh.log_joint is None):
         remaining = _with_tails(target, settings, state, remaining)
         # Tails in many dimensions count by all that the Gaussian would leave.
         if _at_most(remaining) > (allowed if number else allowed_kl(target, True)):
-            return Left()
+            return Verdict()
     # Noise may say that less than nothing is left.
     shown = max(remaining.value, 0.0) + N_ERRORS * remaining.se
     few = (
@@ -136,7 +136,7 @@ def _by_draws(target, settings, state, gain, allowed, price):
         if number
         else "as few as a Gaussian fitted to 1,000 exact draws would leave"
     )
-    return Left(
+    return Verdict(
         f"Converged: less than about {shown:.2g} nats are left{how}, {few}, "
         "as far as draws of the mixture can see.",
         orbits=orbits,
@@ -164,7 +164,7 @@ def _after_orbits(target, settings, state, gain, allowed, is_enough):
     if few and found is not None and is_enough(found[0]):
         # A few more images cost less than a component that is not needed.
         rng, hides = generator(*key, 3), partial(_hides_a_bend, allowed=allowed)
-        found = remaining_after_orbits(*parts, rng, careful, _MANY, hides)
+        found = remaining_after_orbits(*parts, rng, careful, _MANY_DRAWS, hides)
     if found is None or (few and _hides_a_bend(found[0], allowed)):
         return state.remaining, None
     return found

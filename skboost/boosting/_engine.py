@@ -17,10 +17,10 @@ from skboost._settings import GAIN_DECAY, Settings
 from skboost.approximation import Estimate, FreshDraws, elbo_gain
 from skboost.boosting._combination import Combination
 from skboost.boosting._convergence import (
-    Left,
     Price,
+    Verdict,
+    judge_remaining,
     noisy_search_says_little,
-    what_is_left,
 )
 from skboost.boosting._moves import Trial, tried
 from skboost.boosting._state import UNKNOWN, Facts, Info, Move, State, recomputed
@@ -108,7 +108,7 @@ class Boosting:
         components = state.iterate.components
         heaviest = components.components[int(components.weights.argmax())]
         move = Move("first", "first", 1.0)
-        state, info = self._told(target, state, move, heaviest, began)
+        state, info = self._with_info(target, state, move, heaviest, began)
         return state, replace(info, cut_short=target.ledger.budget.has_cut)
 
     def _first_state(self, target, mixture):
@@ -178,7 +178,9 @@ class Boosting:
         state = replace(state, iterate=iterate, orbits=None, **parts)
         components = iterate.components
         heaviest = components.components[int(components.weights.argmax())]
-        return self._told(target, state, Move("first", "first", 1.0), heaviest, began)
+        return self._with_info(
+            target, state, Move("first", "first", 1.0), heaviest, began
+        )
 
     # --- one iteration
 
@@ -190,7 +192,7 @@ class Boosting:
         after, move = self._after(target, state, trial)
         component, gap, gain = trial.component, trial.gap, trial.gain
         price = self._price(target.n_evaluations - n_before, state, gain)
-        return self._told(target, after, move, component, began, gain, gap, price)
+        return self._with_info(target, after, move, component, began, gain, gap, price)
 
     def _with_new_modes(self, target, state):
         """The state with modes that are found around the mixture, ever more seldom."""
@@ -267,7 +269,7 @@ class Boosting:
             return None
         return Price(max(gain.value, 0.0) / remaining, n_evaluations)
 
-    def _told(
+    def _with_info(
         self,
         target,
         state,
@@ -279,7 +281,7 @@ class Boosting:
         price=None,
     ):
         """What the iteration leaves: the state, and an `Info`."""
-        settings, improper, left = self.settings, "", Left()
+        settings, improper, verdict = self.settings, "", Verdict()
         # Nothing is said where limits leave no room to look.
         with suppress(BudgetSpent):
             key = settings, state.iteration - 1
@@ -287,17 +289,17 @@ class Boosting:
             judges = self.judges_gains and move.says_next
             known = gain if judges else UNKNOWN
             parts = target, self.proposer, settings, state, known, price
-            left = what_is_left(*parts)
+            verdict = judge_remaining(*parts)
         n_components = state.iterate.components.n_components
         seconds = perf_counter() - began
         info = Info.of(
             state, n_components, move, component, settings.tol, seconds, gain, gap
         )
-        return replace(state, orbits=left.orbits), replace(
+        return replace(state, orbits=verdict.orbits), replace(
             info,
             improper=improper,
-            little_remains=left.little,
-            dear=left.dear,
+            little_remains=verdict.enough,
+            dear=verdict.images_are_cheaper,
             inconclusive=self._is_inconclusive(state.remaining),
         )
 

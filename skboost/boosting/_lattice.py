@@ -200,7 +200,7 @@ class LatticeBoosting(SurrogateBoosting):
         fresh = lattice.judged(gaussians)
         state = LatticeState(1, fresh, 1, lattice, gaussians)
         move = Move("first", "first", 1.0)
-        return state, self._told(state, move, began, UNKNOWN)
+        return state, self._make_info(state, move, began, UNKNOWN)
 
     def _lattice(self, target):
         """The lattice around the mode; None where there is none of use."""
@@ -223,11 +223,11 @@ class LatticeBoosting(SurrogateBoosting):
             if gain > 0.0:
                 move = Move("split", "split", float(gaussians.weights[-1]))
                 after = LatticeState(t, fresh, t, lattice, gaussians)
-                return after, self._told(after, move, began, Estimate(gain, 0.0))
+                return after, self._make_info(after, move, began, Estimate(gain, 0.0))
         after, move = replace(state, iteration=t), Move("rejected", "split", 0.0)
-        return after, self._told(after, move, began, Estimate(0.0, 0.0))
+        return after, self._make_info(after, move, began, Estimate(0.0, 0.0))
 
-    def _told(self, state, move, began, gain):
+    def _make_info(self, state, move, began, gain):
         n_components, left = state.mixture.n_components, state.remaining.value
         component = state.mixture.components[int(state.mixture.weights.argmax())]
         seconds = perf_counter() - began

@@ -136,7 +136,7 @@ def opened(engine, found, spent):
         return found
     state = NodeState.of(whole, told, spent)
     move = Move("first", "first", 1.0)
-    info = _told(state, move, told.seconds, UNKNOWN, UNKNOWN)
+    info = _make_info(state, move, told.seconds, UNKNOWN, UNKNOWN)
     return state, replace(info, cut_short=told.cut_short)
 
 
@@ -158,7 +158,7 @@ def advanced(engine, target, state):
     gap, gain = Estimate(gap, 0.0), Estimate(before - state.lacking, 0.0)
     if state.is_whole(tol):
         return _whole(engine, target, state, move, began, gain, gap)
-    return state, _told(state, move, perf_counter() - began, gain, gap)
+    return state, _make_info(state, move, perf_counter() - began, gain, gap)
 
 
 def _after(state, weights, node, move):
@@ -177,7 +177,7 @@ def _after(state, weights, node, move):
     return after
 
 
-def _told(state, move, seconds, gain, gap):
+def _make_info(state, move, seconds, gain, gap):
     """The `Info` of an iteration over nodes, in closed form."""
     told, lacking = state.told, state.lacking
     components = state.whole.mixture.components

@@ -75,7 +75,7 @@ class WeightedBoosting(SurrogateBoosting):
             fresh = self._judged(target, weighed, 0)
         state = WeightedState(1, fresh, 1, weighed)
         move = Move("first", "first", 1.0)
-        info = self._told(state, move, began, UNKNOWN)
+        info = self._make_info(state, move, began, UNKNOWN)
         return state, replace(info, cut_short=ledger.budget.has_cut)
 
     def _longer(self, target, weighed, most, t):
@@ -112,7 +112,7 @@ class WeightedBoosting(SurrogateBoosting):
         else:
             after = replace(state, iteration=t + 1, weighed=weighed)
             move, gain = Move("rejected", "weighted", 0.0), Estimate(0.0, 0.0)
-        return after, self._told(after, move, began, gain)
+        return after, self._make_info(after, move, began, gain)
 
     def _boosted_on(self, surrogate, known, t):
         """See `SurrogateBoosting`."""
@@ -134,7 +134,7 @@ class WeightedBoosting(SurrogateBoosting):
             state = replace(state, fresh=KnownDraws.of(state.fresh, state.remaining))
         return state, info
 
-    def _told(self, state, move, began, gain):
+    def _make_info(self, state, move, began, gain):
         mixture, left = state.mixture.base, state.remaining
         component = mixture.components[int(mixture.weights.argmax())]
         seconds, n = perf_counter() - began, mixture.n_components

@@ -18,6 +18,7 @@ from skboost.fitting._engines import (
     make_engine,
     make_limits,
     make_settings,
+    with_search,
 )
 from skboost.fitting._estimator import (
     BoostedEstimator,

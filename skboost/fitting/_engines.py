@@ -5,7 +5,7 @@ from numbers import Integral, Real
 
 from skboost._settings import Settings
 from skboost._sklearn import InstanceOf, Interval, Options, StrOptions
-from skboost.boosting import COMBINATIONS, TOL, Boosting, HeldScales, allowed_kl
+from skboost.boosting import COMBINATIONS, TOL, Boosting, BoostingPerScale, allowed_kl
 from skboost.families import FAMILIES, Gaussian, VariationalFamily, as_family
 from skboost.fitting._stopping import AUTO, Limits
 from skboost.frank_wolfe import CORRECTIVE, STEP_SIZES, StepSize
@@ -13,6 +13,7 @@ from skboost.objectives import OBJECTIVES, Objective, as_objective
 from skboost.orbits import ORDERS, most_images
 from skboost.proposals import (
     DensityProposer,
+    GreedySearch,
     PropagatedProposer,
     ScaleProposer,
     StochasticProposer,
@@ -43,16 +44,11 @@ BOOSTING_CONSTRAINTS = {
     "corrective": [StrOptions(set(CORRECTIVE))],
     "search": [
         StrOptions({"greedy"}),
-        InstanceOf(StochasticSearch, "skboost.strategies"),
+        InstanceOf(GreedySearch, "skboost.strategies"),
     ],
-    "refine": ["boolean"],
     "max_iter": [Interval(Integral, 1, None, closed="left"), StrOptions({AUTO})],
-    "max_components": [Interval(Integral, 1, None, closed="left"), None],
-    "stopping": [StrOptions({"gain", "gap"})],
     "tol": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
     "max_time": [Interval(Real, 0, None, closed="neither"), None],
-    "n_draws": [Interval(Integral, 2, None, closed="left")],
-    "n_restarts": [Interval(Integral, 1, None, closed="left")],
     "orbit": [StrOptions({"auto"}), Options(Integral, set(ORDERS)), None],
     "temperature": [Interval(Real, 0, 1, closed="right")],
     "warm_start": ["boolean"],
@@ -71,12 +67,11 @@ _LEARNED = (
 INIT = [StrOptions({"all", "single"})]
 
 
-def make_engine(target, params, starts, seed, n_jobs, box=None, x0_scale=None):
+def make_engine(target, params, starts, seed, n_jobs, box=None):
     """The engine for a target and the hyperparameters of `BOOSTING_CONSTRAINTS`.
 
     `starts` (n_starts, dim), or what finds them, are where searches begin; `n_jobs`
-    counts threads over them; in `box` further ones are drawn, and probes as far out as
-    `x0_scale`.
+    counts threads over them; in `box` further ones are drawn.
 
     Raises
     ------
@@ -84,6 +79,7 @@ def make_engine(target, params, starts, seed, n_jobs, box=None, x0_scale=None):
         For a combination that means nothing; it names both parameters.
     """
     check_together(params)
+    params = with_search(params)
     objective, family = _asked(params["objective"], params["family"], target.dim)
     combination = COMBINATIONS[objective.combination]
     exact = objective.uses_expectations and target.exact_gaussian
@@ -91,19 +87,27 @@ def make_engine(target, params, starts, seed, n_jobs, box=None, x0_scale=None):
     settings = make_settings(params, seed, n_jobs, target.dim, exact)
     if params["tol"] == "auto":
         settings = replace(settings, allowed_kl=allowed_kl(target))
-    # A gap that is asked for by name, and distances other than KL, are left alone.
+    # Only objective="kl" with stopping="gain" ends by what orbits leave.
     by_number = params.get("stopping", "gain") == "gain" and _gains(objective, None)
     if params["tol"] == "auto" or by_number:
         settings = replace(settings, max_order=most_images(params.get("orbit")))
     if params.get("init") == "single":
         check_single(starts, box)
         settings = replace(settings, search_modes=False)
-    parts = family, objective, starts, box, x0_scale
+    parts = family, objective, starts, box
     combined = combination.of(params["step_size"], params["corrective"])
-    search = params.get("search", "greedy")
-    if search != "greedy":
+    search = params.get("search")
+    if isinstance(search, StochasticSearch):
         return _stochastic(target, search, parts, combined, settings)
     return _engine_of(target, parts, combined, settings)
+
+
+def with_search(params):
+    """Hyperparameters, those of the search among them under their own names."""
+    search = params.get("search")
+    if search == "greedy":
+        search = GreedySearch()
+    return params if search is None else search.settings() | params
 
 
 def check_together(params):
@@ -114,12 +118,15 @@ def check_together(params):
     ValueError
         It names both parameters.
     """
-    search = params.get("search") or "greedy"
+    search = params.get("search")
     if "proposal" in params:
-        factor_proposer(params["proposal"], params["search"])
+        factor_proposer(params["proposal"], search)
     if "objective" not in params:
         return
     objective, family = _asked(params["objective"], params["family"], 1)
+    if isinstance(search, GreedySearch):
+        search.check(family)
+    params = with_search(params)
     for name, allowed in COMBINATIONS[objective.combination].allowed.items():
         if params[name] not in allowed:
             raise ValueError(
@@ -127,9 +134,8 @@ def check_together(params):
                 f"{list(allowed)}; got {name}={params[name]!r}. Use objective='kl' for "
                 "the other values."
             )
-    if search == "greedy":
+    if not isinstance(search, StochasticSearch):
         return
-    search.check(family)
     if search.residual == "elementwise" and not objective.uses_expectations:
         raise ValueError(
             "search=StochasticSearch(residual='elementwise') needs objective='kl' or "
@@ -179,7 +185,7 @@ def _refines(objective, settings):
 # What is asked of an objective and of settings, the oracle, which says itself what
 # targets and families it serves, and the engine: the first that does is taken.
 _ENGINES = (
-    (_on_simplex, ScaleProposer, HeldScales),
+    (_on_simplex, ScaleProposer, BoostingPerScale),
     (_any, ScaleProposer, Boosting),
     (_refines, PropagatedProposer, Boosting),
     (_gains, UpdateProposer, Boosting),
@@ -233,6 +239,6 @@ def make_settings(params, seed, n_jobs=None, dim=1, exact=False):
 def make_limits(params, max_evaluations=float("inf")):
     """When a run with these hyperparameters ends."""
     tol = TOL if params["tol"] == "auto" else params["tol"]
-    stopping = params.get("stopping", "gain")
+    stopping = with_search(params).get("stopping", "gain")
     limits = params["max_iter"], stopping, tol, params["max_time"]
     return Limits(*limits, max_evaluations)

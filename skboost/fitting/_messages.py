@@ -59,8 +59,7 @@ def _remarks(problem, run, corrected, judgement, interval):
         of_nodes = ", or before all nodes were tried" if run.history[0].n_nodes else ""
         remarks += (
             " The first component was cut short: limits ended its search before it was "
-            f"done{of_nodes}, or left it few draws. Raise max_time or max_evaluations, "
-            "or lower n_draws."
+            f"done{of_nodes}, or left it few draws. Raise max_time or max_evaluations."
         )
     if judgement.from_held_draws and engine.draws_anew:
         remarks += (
@@ -89,7 +88,7 @@ def _remarks(problem, run, corrected, judgement, interval):
         remarks += (
             " Some modes were reached by one climb alone "
             f"({modes.n_rare}; climbs: {modes.total}), so others may be missing: pass "
-            "starts (x0), or x0_scale."
+            "starts (x0)."
         )
     if engine.proposer.modes_not_searched(target):
         remarks += (
@@ -132,8 +131,8 @@ def _uncertified(missed, place):
         f"uncertified: probes outside the mixture found {len(missed)} "
         f"mode{'s' * (len(missed) > 1)} that it lacks, the heaviest with about "
         f"{100 * missed[0].mass:.2g} % of the posterior's mass. Pass more iterations "
-        "(max_iter) or a larger max_components, or start there, too (x0 of "
-        f"boost_posterior): {shown}. "
+        "(max_iter) or max_components, or start there, too (x0 of boost_posterior): "
+        f"{shown}. "
     )
 
 
@@ -260,7 +259,7 @@ def _advice(run, settable, family):
             advice.insert(0, "give prior_scale a number, such as prior_scale=1.0")
     else:
         advice = ["lower tol"] if ended_by == "tol" else []
-        advice += ["raise n_draws"] if "n_draws" in settable else []
+        advice += ["raise n_draws of search"] if "search" in settable else []
     if poor and "family" in settable:
         # One full component leaves less than many of these, in fewer seconds.
         advice.insert(0, "use family='gaussian-full'")

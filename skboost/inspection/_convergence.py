@@ -3,6 +3,7 @@
 import numpy as np
 
 from skboost.boosting import TOL
+from skboost.fitting import with_search
 from skboost.inspection._axes import bars, color, look, one_or_all, panels, shown, tidy
 
 
@@ -93,7 +94,7 @@ class ConvergenceDisplay:
         instead = "Use from_result for a BoostingResult."
         history = shown(estimator, "history_", instead)
         # Not every estimator has both.
-        params = vars(estimator)
+        params = with_search(vars(estimator))
         given = {name: params[name] for name in ("tol", "stopping") if name in params}
         judged = _judgements(estimator, history, "_")
         return cls(history, **given, judged=judged).plot(ax=ax)

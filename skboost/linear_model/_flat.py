@@ -7,7 +7,7 @@ from sklearn.utils.validation import check_is_fitted
 from skboost._parameters import refuse_unknown
 from skboost.linear_model._formula_estimator import FormulaEstimator
 from skboost.linear_model._methods import prior_scale, prior_scale_interval
-from skboost.linear_model._model import learned
+from skboost.linear_model._model import fit_model
 from skboost.linear_model._sources import read_batch, read_rows, rows_in_place
 
 
@@ -69,4 +69,4 @@ class FlatRegression(FormulaEstimator):
 
     def _learn_model(self, model, rows, data, again):
         """The fit of a model to its rows."""
-        return learned(self, model, rows, data, again)
+        return fit_model(self, model, rows, data, again)

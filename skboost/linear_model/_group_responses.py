@@ -77,14 +77,13 @@ class NumberResponse(Response):
 
     prior: NoiseScalePrior | str
     kind: str
-    df: float
 
     noise_name, row_noise = "noise_scale", "noise"
 
     @property
     def noise(self):
         """Density of a residual."""
-        return NOISES[self.kind](self.df)
+        return NOISES[self.kind]()
 
     @property
     def likelihood(self):

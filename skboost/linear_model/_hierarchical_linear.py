@@ -9,7 +9,7 @@ from skboost.linear_model._hierarchical import (
     HIERARCHICAL_CONSTRAINTS,
     HierarchicalEstimator,
 )
-from skboost.linear_model._methods import POSITIVE, checked_numbers
+from skboost.linear_model._methods import checked_numbers
 from skboost.linear_model._model import NOISE_PRIOR
 from skboost.linear_model._regressor import NumberAnswers
 from skboost.linear_model._row_keywords import less_offset
@@ -83,11 +83,10 @@ class BoostedHierarchicalLinearRegression(NumberAnswers, HierarchicalEstimator):
         ``"auto"`` is ten times that of a standardised feature, widened by where the
         responses lie.
     noise : {"normal", "student_t"}, default="normal"
-        Distribution of the noise. Under ``"student_t"`` outliers are expected and lose
-        their pull; effects and coefficients have no closed form then, and are
-        integrated out as in `BoostedHierarchicalPoissonRegression`.
-    noise_df : float, default=4.0
-        Degrees of freedom of Student-t noise. They are fixed.
+        Distribution of the noise. Under ``"student_t"``, of four degrees of freedom,
+        outliers are expected and lose their pull; effects and coefficients have no
+        closed form then, and are integrated out as in
+        `BoostedHierarchicalPoissonRegression`.
     noise_prior : "auto" or NoiseScalePrior, default="auto"
         Prior of the noise scale, as in `BoostedBayesianLinearRegression`.
     handle_unknown : {"warn", "population", "error"}, default="warn"
@@ -175,7 +174,6 @@ class BoostedHierarchicalLinearRegression(NumberAnswers, HierarchicalEstimator):
     _parameter_constraints = {
         **HIERARCHICAL_CONSTRAINTS,
         "noise": [StrOptions(set(NOISES))],
-        "noise_df": [POSITIVE],
         "noise_prior": NOISE_PRIOR,
     }
 
@@ -196,7 +194,6 @@ class BoostedHierarchicalLinearRegression(NumberAnswers, HierarchicalEstimator):
         fit_intercept=True,
         intercept_scale="auto",
         noise="normal",
-        noise_df=4.0,
         noise_prior="auto",
         handle_unknown="warn",
         missing="raise",
@@ -236,7 +233,7 @@ class BoostedHierarchicalLinearRegression(NumberAnswers, HierarchicalEstimator):
     def _learn(self, rows, data, again):
         X, y, sample_weight, offset = rows
         y = less_offset(self, X, checked_numbers(self, X, y), offset)
-        response = NumberResponse(self.noise_prior, self.noise, self.noise_df)
+        response = NumberResponse(self.noise_prior, self.noise)
         grouped = read_groups(self, X, y, sample_weight, response)
         return self._learn_groups(grouped, response, offset is not None, data)
 

@@ -105,11 +105,8 @@ class BoostedBayesianLinearRegression(BayesianRegressor, FlatRegression):
         `partial_fit` keeps the centre of the first call. ``"auto"`` is ten standard
         deviations of `y`, widened by what the mean of `y` adds.
     noise : {"normal", "student_t"}, default="normal"
-        Distribution of the noise. Under ``"student_t"`` outliers are expected and
-        lose their pull on the coefficients.
-    noise_df : float, default=4.0
-        Degrees of freedom of Student-t noise. They are fixed: compare values by
-        ``elbo_`` or by held-out `log_predictive_density`.
+        Distribution of the noise. Under ``"student_t"``, of four degrees of freedom,
+        outliers are expected and lose their pull on the coefficients.
     noise_scale : "infer" or float, default="infer"
         Standard deviation of normal noise, scale of Student-t noise; ``"infer"`` makes
         its logarithm a parameter of the posterior.
@@ -125,8 +122,7 @@ class BoostedBayesianLinearRegression(BayesianRegressor, FlatRegression):
     missing : {"raise", "drop"}, default="raise"
         What `fit` does with rows that lack a value: raise an error, or leave them out.
     temperature, max_iter, tol, max_time, warm_start, random_state, n_jobs, verbose, \
-    family, objective, step_size, corrective, search, refine, stopping, \
-    max_components, n_draws, orbit
+    family, objective, step_size, corrective, search, orbit
         As in `BoostedBayesianLogisticRegression`, with the same defaults.
 
     Attributes
@@ -176,7 +172,6 @@ class BoostedBayesianLinearRegression(BayesianRegressor, FlatRegression):
         **SCALED_CONSTRAINTS,
         "prior": [StrOptions(set(PRIORS)), *SCALED_CONSTRAINTS["prior"][1:]],
         "noise": [StrOptions(set(NOISES))],
-        "noise_df": [POSITIVE],
         "noise_scale": [StrOptions({"infer"}), POSITIVE],
         "noise_prior": NOISE_PRIOR,
     }
@@ -190,7 +185,6 @@ class BoostedBayesianLinearRegression(BayesianRegressor, FlatRegression):
         fit_intercept=True,
         intercept_scale="auto",
         noise="normal",
-        noise_df=4.0,
         noise_scale="infer",
         noise_prior="auto",
         formula=None,
@@ -208,10 +202,6 @@ class BoostedBayesianLinearRegression(BayesianRegressor, FlatRegression):
         step_size="line-search",
         corrective="fully-corrective",
         search="greedy",
-        refine=True,
-        stopping="gain",
-        max_components=None,
-        n_draws=512,
         orbit="auto",
     ):
         pass
@@ -277,7 +267,7 @@ class BoostedBayesianLinearRegression(BayesianRegressor, FlatRegression):
         return float(np.exp(last.quantile(0.5)))
 
     def _reader(self, before, named=None):
-        return Numbers(self.n_jobs, NOISES["normal"](self.noise_df))
+        return Numbers(self.n_jobs, NOISES["normal"]())
 
     def _arranged(self, reader, before, X, y, sample_weight, offset):
         reader.exposed = offset is not None
@@ -286,7 +276,7 @@ class BoostedBayesianLinearRegression(BayesianRegressor, FlatRegression):
     def _model(self, rows, reader):
         """The model of these parameters for some rows."""
         level, spread = level_and_spread(rows)
-        infer, noise = self.noise_scale == "infer", NOISES[self.noise](self.noise_df)
+        infer, noise = self.noise_scale == "infer", NOISES[self.noise]()
         further = ("log_noise_scale",) if infer else ()
         layout = Layout(feature_names(self), self._said.fit_intercept, further=further)
         priors = priors_of(self, rows, layout, unit=spread, level=level)

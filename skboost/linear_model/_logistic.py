@@ -113,20 +113,10 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, FlatRegression):
     corrective : {"fully-corrective", "pairwise", "away", "none"}, \
             default="fully-corrective"
         How the weights of old components move; the default weighs nodes by evidence.
-    search : {"greedy"} or StochasticSearch, default="greedy"
+    search : {"greedy"}, GreedySearch or StochasticSearch, default="greedy"
+        How components are searched, when that ends and how many there may be:
+        `skboost.strategies.GreedySearch` has its settings, and
         `skboost.strategies.StochasticSearch` is there for reproducing the papers.
-    refine : bool, default=True
-        Re-optimise old components after a searched one; False leaves them where they
-        are, as in the papers.
-    stopping : {"gain", "gap"}, default="gain"
-        Of the gain in ELBO: stops when gain + 2 standard errors <= 2 `tol`, since the
-        next one is usually half as large. Of the duality gap: stops when gap + 2
-        standard errors <= `tol`, unless the candidate's own gap is clearly negative.
-        Both wait for all nodes.
-    max_components : int, default=None
-        Bound on the mixture's size; the lightest components beyond it are dropped.
-    n_draws : int, default=512
-        Monte Carlo draws kept per searched component; 2,048 for 22 to 43 coefficients.
     orbit : "auto", int or None, default="auto"
         Images of a point over which every component is reweighted after boosting; what
         remains falls as their number doubles. A power of two, up to 1,024; ``"auto"``
@@ -252,10 +242,6 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, FlatRegression):
         step_size="line-search",
         corrective="fully-corrective",
         search="greedy",
-        refine=True,
-        stopping="gain",
-        max_components=None,
-        n_draws=512,
         orbit="auto",
     ):
         pass

@@ -10,7 +10,7 @@ from sklearn.base import clone
 from skboost._budget import Budget
 from skboost._sklearn import InstanceOf, StrOptions
 from skboost.families import MAX_FULL_DIM
-from skboost.fitting import BOOSTING_CONSTRAINTS
+from skboost.fitting import BOOSTING_CONSTRAINTS, with_search
 from skboost.linear_model._layout import Layout
 from skboost.linear_model._methods import POSITIVE
 from skboost.linear_model._summary import column_covariance, column_moments
@@ -168,7 +168,7 @@ class LinearModel:
         return {"coef_": coef[0], "intercept_": float(intercept[0])}
 
 
-def learned(estimator, model, rows, data, update=False):
+def fit_model(estimator, model, rows, data, update=False):
     """The estimator with the posterior of a model and its rows.
 
     With `update` the posterior so far is the prior, where there is one. Of a model that
@@ -238,8 +238,9 @@ def _updated(estimator, model, rows):
         )
     # Without orbits, whose image is no mixture.
     posterior = MixturePosterior(estimator._fit.mixture)
-    if estimator.max_components is not None:
-        posterior = posterior.truncate(estimator.max_components)
+    most = with_search(estimator.get_params(deep=False))["max_components"]
+    if most is not None:
+        posterior = posterior.truncate(most)
     likelihood = model.likelihood_of(rows)
     target = updated_target(likelihood, posterior.mixture, model.temperature)
     return target, posterior.mean()[None]

@@ -73,8 +73,7 @@ class BoostedBayesianOrdinalRegression(BayesianClassifier, FlatRegression):
         Scale of the prior of the first threshold, of the kind of `prior` and around
         zero, at the centre of the columns. ``"auto"`` is 10.
     formula, missing, temperature, max_iter, tol, max_time, warm_start, random_state, \
-    n_jobs, verbose, family, objective, step_size, corrective, search, refine, \
-    stopping, max_components, n_draws, orbit
+    n_jobs, verbose, family, objective, step_size, corrective, search, orbit
         As in `BoostedBayesianLogisticRegression`, with the same defaults.
 
     Attributes
@@ -160,10 +159,6 @@ class BoostedBayesianOrdinalRegression(BayesianClassifier, FlatRegression):
         step_size="line-search",
         corrective="fully-corrective",
         search="greedy",
-        refine=True,
-        stopping="gain",
-        max_components=None,
-        n_draws=512,
         orbit="auto",
     ):
         pass

@@ -113,8 +113,7 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, FlatRegression):
         normal. ``"auto"`` is ``DispersionPrior(median=0.25, sd=2.0)``: rates of equal
         rows vary, with prior probability .9, by 10 to 260 %.
     formula, missing, temperature, max_iter, tol, max_time, warm_start, random_state, \
-    n_jobs, verbose, family, objective, step_size, corrective, search, refine, \
-    stopping, max_components, n_draws, orbit
+    n_jobs, verbose, family, objective, step_size, corrective, search, orbit
         As in `BoostedBayesianLogisticRegression`, with the same defaults.
 
     Attributes
@@ -195,10 +194,6 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, FlatRegression):
         step_size="line-search",
         corrective="fully-corrective",
         search="greedy",
-        refine=True,
-        stopping="gain",
-        max_components=None,
-        n_draws=512,
         orbit="auto",
     ):
         pass

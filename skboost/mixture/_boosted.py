@@ -17,7 +17,7 @@ from skboost.fitting import (
 from skboost.mixture._engine import check_gibbs, engine_of, target_under
 from skboost.mixture._explanations import (
     Explained,
-    begun,
+    begin,
     co_clustering,
     explanation_attributes,
     gibbs_mixture,
@@ -35,9 +35,7 @@ from skboost.mixture._priors import (
 from skboost.mixture._rows import canonical, read_rows, warn_of_few_rows, weighted_rows
 
 # Hyperparameters of other boosted estimators that mixtures lack.
-_LACKING = (
-    "family", "objective", "search", "refine", "stopping", "max_components", "orbit"
-)  # fmt: skip
+_LACKING = "family", "objective", "search", "orbit"
 
 
 # Seconds that boosting has at least after a search for the number of clusters.
@@ -66,9 +64,8 @@ class BoostedGaussianMixture(PointPartition, BayesianMixture, BoostedEstimator):
         Superfluous clusters stay empty under sparse priors such as
         ``weight_concentration_prior=0.01``, and are used under the default one.
     covariance_type, weight_concentration_prior_type, weight_concentration_prior, \
-    mean_precision_prior, mean_variance_prior, mean_prior, \
-    degrees_of_freedom_prior, covariance_prior, known_covariances, reg_covar, \
-    temperature
+    mean_precision_prior, mean_prior, degrees_of_freedom_prior, covariance_prior, \
+    known_covariances, temperature
         As in `SVIGaussianMixture`, with the same defaults.
     mean_prior_type : {"normal-wishart", "independent"}, default="normal-wishart"
         Whether a cluster's mean is tied to its precision, as in scikit-learn, or
@@ -99,12 +96,6 @@ class BoostedGaussianMixture(PointPartition, BayesianMixture, BoostedEstimator):
         parameters are given the rest of 256 states of these: intervals of weights and
         means then cover what they say, where the others are too narrow. What is said of
         `elbo_` and what remains is about the mixture before.
-    n_draws : int, default=256
-        Monte Carlo draws kept per component; at most 128 under ``tol="auto"``.
-    n_restarts : int, default=2
-        Proposals that are followed up for each new component. Twice as many runs of
-        coordinate ascent look for them, and ``n_components + 2`` times as many for the
-        first components.
     n_jobs : int, default=None
         Threads over starts and over draws.
     verbose : int, default=0
@@ -124,7 +115,7 @@ class BoostedGaussianMixture(PointPartition, BayesianMixture, BoostedEstimator):
     precisions_, precisions_cholesky_ : ndarray
         Expected precisions, and upper triangular U with ``U U'`` equal to them.
     weight_concentration_prior_, mean_prior_, mean_precision_prior_, \
-            mean_variance_prior_, degrees_of_freedom_prior_, covariance_prior_
+            degrees_of_freedom_prior_, covariance_prior_
         The priors that were used; None where the model has none of the kind.
     n_components_ : int
         Number of clusters of the posterior.
@@ -180,7 +171,7 @@ class BoostedGaussianMixture(PointPartition, BayesianMixture, BoostedEstimator):
     """
 
     _parameter_constraints = {
-        **MIXTURE_CONSTRAINTS,
+        **{k: v for k, v in MIXTURE_CONSTRAINTS.items() if k != "reg_covar"},
         **{k: v for k, v in BOOSTING_CONSTRAINTS.items() if k not in _LACKING},
         "posterior": [StrOptions({"variational", "gibbs"})],
         "init": INIT,
@@ -197,12 +188,10 @@ class BoostedGaussianMixture(PointPartition, BayesianMixture, BoostedEstimator):
         weight_concentration_prior=None,
         mean_prior_type="normal-wishart",
         mean_precision_prior=None,
-        mean_variance_prior=None,
         mean_prior=None,
         degrees_of_freedom_prior=None,
         covariance_prior="shared",
         known_covariances=None,
-        reg_covar=0.0,
         init_params="kmeans",
         weights_init=None,
         means_init=None,
@@ -214,8 +203,6 @@ class BoostedGaussianMixture(PointPartition, BayesianMixture, BoostedEstimator):
         max_time=None,
         posterior="variational",
         init="all",
-        n_draws=256,
-        n_restarts=2,
         temperature=1.0,
         warm_start=False,
         random_state=None,
@@ -259,7 +246,7 @@ class BoostedGaussianMixture(PointPartition, BayesianMixture, BoostedEstimator):
             number = self.n_components
             if goes_on and number == "auto":
                 number = self.n_components_
-            target, modes, explained = begun(self, number, X, weight)
+            target, modes, explained = begin(self, number, X, weight)
             warn_of_few_rows(target.model.n_components, len(X))
             if self.posterior == "gibbs":
                 check_gibbs(self, target.model, target.rows, weight)

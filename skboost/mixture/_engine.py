@@ -19,6 +19,8 @@ from skboost.mixture._shared import shared_prior
 from skboost.mixture._starts import any_given, started
 from skboost.proposals import ConjugateProposer
 
+# Draws kept of a component: each takes the densities of all rows under all clusters.
+_N_DRAWS = 256
 # Densities of rows under clusters that all draws of a judgement may take.
 _MOST_ENTRIES = 1 << 22
 
@@ -47,14 +49,15 @@ def target_under(estimator, model, X, weight):
 
 def engine_of(estimator, found, target, params, starts, seed, n_jobs):
     """The engine of a run that begins with what was found, if anything was."""
-    settings = make_settings({**params, "refine": False}, seed, n_jobs)
+    told = {"refine": False, "n_draws": _N_DRAWS}
+    settings = make_settings({**params, **told}, seed, n_jobs)
     engine = Boosting
     single = params["init"] == "single"
     if params["tol"] == "auto" and not single:
         # A posterior of many rows is nearly a product: few draws judge it.
         entries = len(target.weight) * target.model.n_components
         n = int(np.clip(_MOST_ENTRIES / entries, 128, 256))
-        few = {"n_draws": min(128, settings.n_draws), "n_fresh": n}
+        few = {"n_draws": _N_DRAWS // 2, "n_fresh": n}
         engine, settings = Explaining, replace(settings, allowed_kl=0.0, **few)
     init, first = params["init_params"], None
     if any_given(estimator):

@@ -93,7 +93,7 @@ class Explained:
         return float(log_sum_exp(self.log_evidence[None])[0])
 
 
-def begun(estimator, n_components, X, weight):
+def begin(estimator, n_components, X, weight):
     """The target of rows, known explanations, and all of them as `Explained` where
     searched."""
     if n_components != "auto":
@@ -114,7 +114,7 @@ def over_numbers(estimator, X, weight):
     budget = Budget(estimator.max_time).part(_SEARCH_SHARE)
     for n_components in range(1, min(len(X), _MOST) + 1):
         target = target_of(estimator, n_components, X, weight)
-        n_starts = estimator.n_restarts * (2 + n_components)
+        n_starts = 2 * (2 + n_components)
         modes = explanations(
             target, estimator.init_params, seed, n_starts, None, budget
         )

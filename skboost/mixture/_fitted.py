@@ -20,11 +20,13 @@ def prior_attributes(model, kind):
     if kind == "finite_dirichlet_process":
         # Of the whole process, as it was given.
         alpha = alpha * len(settings["alpha"])
+    precision = settings.get("mean_precision")
+    if precision is None:
+        precision = 1.0 / settings["mean_variance"]
     return {
         "weight_concentration_prior_": float(alpha),
         "mean_prior_": settings["center"],
-        "mean_precision_prior_": settings.get("mean_precision"),
-        "mean_variance_prior_": settings.get("mean_variance"),
+        "mean_precision_prior_": precision,
         "degrees_of_freedom_prior_": settings.get("dof"),
         "covariance_prior_": settings.get("rate"),
     }

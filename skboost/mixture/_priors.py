@@ -30,7 +30,6 @@ MIXTURE_CONSTRAINTS = {
     "weight_concentration_prior": [_POSITIVE, None],
     "mean_prior": ["array-like", None],
     "mean_precision_prior": [_POSITIVE, None],
-    "mean_variance_prior": [_POSITIVE, None],
     "degrees_of_freedom_prior": [_POSITIVE, None],
     "covariance_prior": ["array-like", _POSITIVE, StrOptions({"shared"}), None],
     "known_covariances": ["array-like", _POSITIVE, None],
@@ -69,7 +68,8 @@ def mixture_settings(estimator, moments):
         "center": mean,
         "temperature": float(estimator.temperature),
         "weights": WEIGHTS[kind],
-        "reg_covar": float(estimator.reg_covar),
+        # Boosted mixtures have priors alone.
+        "reg_covar": float(getattr(estimator, "reg_covar", 0.0)),
         **prior,
     }
     return with_floor(settings, covariance) if shares(estimator) else settings
@@ -91,7 +91,7 @@ def check_same_settings(before, now):
         "weights": "weight_concentration_prior_type",
         "center": "mean_prior",
         "mean_precision": "mean_precision_prior",
-        "mean_variance": "mean_variance_prior",
+        "mean_variance": "mean_precision_prior",
         "dof": "degrees_of_freedom_prior",
         "rate": "covariance_prior",
         "known": "known_covariances",
@@ -112,9 +112,8 @@ def _clusters(estimator, covariance):
     """Name and prior parameters of the distribution of the clusters."""
     dim = len(covariance)
     shape = COVARIANCES[estimator.covariance_type]
-    variance = estimator.mean_variance_prior
-    if variance is None:
-        variance = 10.0 * np.trace(covariance) / dim
+    precision = estimator.mean_precision_prior
+    variance = 10.0 * np.trace(covariance) / dim if precision is None else 1 / precision
     if estimator.known_covariances is not None:
         each = shape.cover(np.ones(shape.one(dim)), estimator.n_components, dim)
         known = given(estimator, "known_covariances", shape.one(dim), each.shape)
@@ -142,8 +141,8 @@ def _clusters(estimator, covariance):
     prior = {"dof": dof, "rate": rate}
     if estimator.mean_prior_type == "independent":
         return "independent", prior | {"mean_variance": variance}
-    tie = estimator.mean_precision_prior
-    return "normal-wishart", prior | {"mean_precision": 1.0 if tie is None else tie}
+    tie = 1.0 if precision is None else precision
+    return "normal-wishart", prior | {"mean_precision": tie}
 
 
 def moments(X, weight):

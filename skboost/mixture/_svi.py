@@ -72,10 +72,9 @@ class SVIGaussianMixture(BayesianMixture, SVIEstimator):
         Prior mean of the means; None is the mean of the data.
     mean_precision_prior : float, default=None
         Under "normal-wishart": how many rows the prior mean is worth; None is learned
-        under ``covariance_prior="shared"``, and 1 otherwise.
-    mean_variance_prior : float, default=None
-        Otherwise: prior variance of each coordinate of a mean; None is 10 times the
-        average variance of the features.
+        under ``covariance_prior="shared"``, and 1 otherwise. Of means that are
+        independent of precisions, or whose covariances are known: one over the prior
+        variance of each coordinate; None is a tenth of that of the average feature.
     degrees_of_freedom_prior : float, default=None
         Of the Wishart prior of the precisions; None is ``n_features + 9`` (10 for
         diagonal and spherical ones) under ``covariance_prior="shared"``, and
@@ -93,7 +92,7 @@ class SVIGaussianMixture(BayesianMixture, SVIEstimator):
         covariances counts the prior `n_components` times.
     known_covariances : float or array-like, default=None
         Covariances that are known, for all clusters or each: then only means and
-        weights are inferred, the means with `mean_variance_prior`.
+        weights are inferred.
     reg_covar : float, default=0.0
         Variance added to every row's scatter about its cluster's mean, and so to the
         diagonal of covariances. The prior keeps these away from zero already. Unlike
@@ -165,7 +164,7 @@ class SVIGaussianMixture(BayesianMixture, SVIEstimator):
         `mean_precision_` count each feature for itself, (n_components, n_features),
         under "diag" with missing values.
     weight_concentration_prior_, mean_prior_, mean_precision_prior_, \
-            mean_variance_prior_, degrees_of_freedom_prior_, covariance_prior_
+            degrees_of_freedom_prior_, covariance_prior_
         The priors that were used; None where the model has none of the kind.
     elbo_ : float
         Evidence lower bound on all rows, nats, every constant included. Under the
@@ -233,7 +232,6 @@ class SVIGaussianMixture(BayesianMixture, SVIEstimator):
         weight_concentration_prior=None,
         mean_prior=None,
         mean_precision_prior=None,
-        mean_variance_prior=None,
         degrees_of_freedom_prior=None,
         covariance_prior="shared",
         known_covariances=None,

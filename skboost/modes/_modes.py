@@ -237,15 +237,14 @@ class _ModeAssignment:
 # --- looking for them, from the starts and far around a mixture
 
 
-def far_draws(mixture, modes, n, rng, starts, x0_scale=None):
+def far_draws(mixture, modes, n, rng):
     """Draws far around every component, at widths of every order of magnitude.
 
     One in four has a component's correlations, at two to fifty widths. The others have
     none, at two to three thousand: where each mode is narrow in directions of its
     own, the first stay in one basin. Light components count as much as heavy ones, for
     they are as good a place to look from. Where several modes are known, every other
-    draw is in a box twice as wide as they lie; where `x0_scale` says how far mass may
-    lie, one in four is of that scale, around a start.
+    draw is in a box twice as wide as they lie.
     """
     owner = rng.integers(mixture.n_components, size=n)
     order, u = np.arange(n), rng.random(n)
@@ -277,9 +276,6 @@ def far_draws(mixture, modes, n, rng, starts, x0_scale=None):
         around += wide[:, None] * np.maximum(reach, each[k]) * noise
         rows = middle | (order % 2 == 1)
         theta[rows] = around[rows]
-    if x0_scale is not None:
-        rows = order % 4 == 2
-        theta[rows] = (starts[order % len(starts)] + x0_scale * noise)[rows]
     return theta
 
 
@@ -326,7 +322,6 @@ class ModeSearch:
     starts: np.ndarray
     box: Box | None
     settings: Settings
-    x0_scale: np.ndarray | None = None
 
     def from_starts(self):
         """Modes that the starts lead to; none are looked for from a single start.
@@ -370,10 +365,9 @@ class ModeSearch:
         odd = fresh.underrated(n_odd)
         if len(odd):
             known = self._climbed(known, odd, scale)
-        given = self.starts, self.x0_scale
 
         def draw(n, modes):
-            return far_draws(mixture, modes, n, rng, *given)
+            return far_draws(mixture, modes, n, rng)
 
         # Sixteen climbs cost 1 % of the evaluations of a fit.
         return self._searched(draw, scale, known, 16, 512, 4, 0.0625)

@@ -21,4 +21,5 @@ from skboost.proposals._stochastic import (
     StochasticProposer,
     StochasticSearch,
 )
+from skboost.proposals._told import GreedySearch
 from skboost.proposals._updated import UpdateProposer

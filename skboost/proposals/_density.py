@@ -35,16 +35,14 @@ class FamilyProposer(Proposer):
     """Searches over a family, each component the best of its variants.
 
     They maximise the objective. The first are looked for from the starts, and from
-    further ones drawn in the box. `x0_scale` says how far from the starts mass may lie,
-    where that is known. Starts (n_starts, dim) may `begin` as a function that finds
-    them when they are asked for: fits in closed form have no use for them.
+    further ones drawn in the box. Starts (n_starts, dim) may `begin` as a function that
+    finds them when they are asked for: fits in closed form have no use for them.
     """
 
     family: object
     objective: object
     begin: object
     box: Box | None = None
-    x0_scale: np.ndarray | None = None
 
     @cached_property
     def starts(self):
@@ -102,7 +100,7 @@ class DensityProposer(FamilyProposer):
 
     def _mode_search(self, target, settings):
         where = self.starts, self.box
-        return ModeSearch(target, self._located, *where, settings, self.x0_scale)
+        return ModeSearch(target, self._located, *where, settings)
 
     def initial(self, target, settings):
         """Ordinary variational inference, at every mode that the starts lead to."""

@@ -136,7 +136,7 @@ class ResidualFactorProposer(FactorProposer):
 
     objective: object = ResidualGain()
     # As the authors climb, for want of a maximum.
-    search: StochasticSearch = StochasticSearch(n_draws=None)
+    search: StochasticSearch = StochasticSearch(n_step_draws=None)
 
     kind = "diagonal Gaussian"
     seeks_gain = False
@@ -242,4 +242,9 @@ def factor_proposer(proposal, search=None):
             "Pass one of these, or search=None."
         )
     search.check(proposer.family)
+    if search.settings() != StochasticSearch().settings():
+        raise ValueError(
+            "StochasticSearch of a factorisation has no n_draws, refine, "
+            f"stopping and max_components; got {search!r}. Leave them out."
+        )
     return replace(proposer, search=search)

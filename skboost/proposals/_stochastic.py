@@ -2,10 +2,9 @@
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from numbers import Integral, Real
+from numbers import Real
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
 from skboost._budget import BudgetSpent
 from skboost._math import responsibilities
@@ -15,9 +14,10 @@ from skboost.families import Component
 from skboost.modes import Modes
 from skboost.objectives import SingleELBO
 from skboost.proposals._density import FamilyProposer
+from skboost.proposals._told import GreedySearch
 
 
-class StochasticSearch(BaseEstimator):
+class StochasticSearch(GreedySearch):
     """Search by steps of Adam on few draws, for reproducing the papers.
 
     Needs a number as `prior_scale`; the family is any.
@@ -39,8 +39,8 @@ class StochasticSearch(BaseEstimator):
         Factor in (0, 1] on the learning rate every `decay_every` steps.
     decay_every : int, default=100
         Steps between two decays.
-    n_draws : int or None, default=1
-        Draws per gradient. None is the estimator's `n_draws`.
+    n_step_draws : int or None, default=1
+        Draws per gradient. None is `n_draws`.
     residual : {"joint", "elementwise"}, default="joint"
         What stands for the current mixture in the residual ELBO: its log density
         (Locatello et al. 2018, equation 9), or the sum over coordinates of the log
@@ -52,6 +52,8 @@ class StochasticSearch(BaseEstimator):
         "last" the stages of a fit are its iterates, from which their own measure may
         choose, such as the train log likelihood of the authors. Factorisations choose
         by their `step_size`.
+    n_draws, refine, stopping, max_components
+        As in `GreedySearch`, with the same defaults; factorisations know none of them.
 
     Examples
     --------
@@ -62,8 +64,8 @@ class StochasticSearch(BaseEstimator):
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> model = BoostedBayesianLogisticRegression(
     ...     prior_scale=1.0, family="laplace", objective="relbo",
-    ...     search=StochasticSearch(n_steps=200), step_size="predefined",
-    ...     corrective="none", refine=False, max_iter=2, tol=0.0, random_state=0,
+    ...     search=StochasticSearch(n_steps=200, refine=False), corrective="none",
+    ...     step_size="predefined", max_iter=2, tol=0.0, random_state=0,
     ... ).fit(scale(X), y)
     >>> model.n_iter_
     2
@@ -75,15 +77,20 @@ class StochasticSearch(BaseEstimator):
         learning_rate=0.1,
         decay=0.9,
         decay_every=100,
-        n_draws=1,
+        n_step_draws=1,
         residual="joint",
         select="elbo",
+        n_draws=512,
+        refine=True,
+        stopping="gain",
+        max_components=None,
     ):
+        super().__init__(n_draws, refine, stopping, max_components)
         self.n_steps = n_steps
         self.learning_rate = learning_rate
         self.decay = decay
         self.decay_every = decay_every
-        self.n_draws = n_draws
+        self.n_step_draws = n_step_draws
         self.residual = residual
         self.select = select
 
@@ -95,13 +102,10 @@ class StochasticSearch(BaseEstimator):
         ValueError
             With the name of the parameter.
         """
-        whole = "a whole number above 0"
-        for name in ("n_steps", "decay_every", "n_draws"):
-            value = getattr(self, name)
-            if name == "n_draws" and value is None:
-                continue
-            valid = isinstance(value, Integral) and value > 0
-            self._require(valid, name, whole)
+        super().check(family)
+        for name in ("n_steps", "decay_every", "n_step_draws"):
+            if name != "n_step_draws" or self.n_step_draws is not None:
+                self._require_whole(name)
         for name, most in (("learning_rate", np.inf), ("decay", 1.0)):
             value = getattr(self, name)
             valid = isinstance(value, Real) and 0 < value <= most
@@ -115,13 +119,6 @@ class StochasticSearch(BaseEstimator):
                 "residual='elementwise' needs components with independent coordinates, "
                 "such as family='diagonal' or 'laplace'; got "
                 f"{type(family).__name__}. Choose one of these, or residual='joint'."
-            )
-
-    def _require(self, valid, name, required):
-        if not valid:
-            raise ValueError(
-                f"{name} must be {required}; got {getattr(self, name)!r}. Change "
-                f"{name} of StochasticSearch."
             )
 
     def ascend(self, gradient, x):
@@ -204,7 +201,7 @@ class StochasticProposer(FamilyProposer):
         # Scales as the authors draw them.
         scale = np.logaddexp(0.0, rng.standard_normal(dim))
         start = Component(family, family.from_moments(centre, scale**2))
-        n = self.search.n_draws or settings.n_draws
+        n = self.search.n_step_draws or settings.n_draws
 
         def on_draws():
             return problem(start, family.random_draws(n, dim, rng))

@@ -31,8 +31,6 @@ class Ledger:
         self._silent = 0.0
         # Called with the ledger and a number of draws before these are evaluated.
         self.before = None
-        # Of functions that are evaluated with this one, as a prior's.
-        self.others = []
 
     @contextmanager
     def within(self, budget, raises=True):
@@ -73,8 +71,6 @@ class Ledger:
 
     def restore(self, n_evaluations, n_failures, first_failure):
         """Go on from the `record` of another process."""
-        for other in self.others:
-            other.restore(0, 0, None)
         self._evaluated[:] = [int(n_evaluations)]
         self._failed[:] = [(int(n_failures), first_failure)] if n_failures else []
 
@@ -83,11 +79,6 @@ class Ledger:
         first = kind not in self._asked
         self._asked.add(kind)
         return first
-
-    @property
-    def whole_pace(self):
-        """Seconds of one evaluation, at best, of all functions together."""
-        return self.pace + sum(other.pace for other in self.others)
 
     @property
     def seconds(self):
@@ -107,16 +98,12 @@ class Ledger:
     @property
     def n_failures(self):
         """Draws at which a function failed."""
-        others = sum(other.n_failures for other in self.others)
-        return sum(n for n, _ in self._failed) + others
+        return sum(n for n, _ in self._failed)
 
     @property
     def first_failure(self):
         """Message of the first failure, with the point; None without failures."""
-        if self._failed:
-            return self._failed[0][1]
-        messages = (other.first_failure for other in self.others)
-        return next((message for message in messages if message is not None), None)
+        return self._failed[0][1] if self._failed else None
 
 
 class Target:

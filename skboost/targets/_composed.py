@@ -10,18 +10,13 @@ from skboost.transforms import Ordered, Real
 
 
 class ComposedTarget(Target):
-    """``temperature * log likelihood + log prior``, the prior a mixture or a
-    `Target`."""
+    """``temperature * log likelihood + log prior``, the prior a mixture."""
 
     def __init__(self, likelihood, prior, temperature=1.0):
         self.likelihood, self.prior = likelihood, prior
         self.temperature = temperature
         self.dim = likelihood.dim
         self.ledger = likelihood.ledger
-        # A mixture as prior cannot fail.
-        self._function_as_prior = isinstance(prior, Target)
-        if self._function_as_prior:
-            self.ledger.others.append(prior.ledger)
 
     @property
     def modes_known(self):
@@ -32,9 +27,8 @@ class ComposedTarget(Target):
     @cached_property
     def prior_components(self):
         """See `Target`."""
-        if self._function_as_prior or not self.likelihood.exact_gaussian:
-            return None
-        if not self.prior.gaussian or self.prior.n_components == 1:
+        one = not self.prior.gaussian or self.prior.n_components == 1
+        if one or not self.likelihood.exact_gaussian:
             return None
         one, prior = np.eye(self.prior.n_components, dtype=bool), self.prior
         given = [
@@ -46,10 +40,7 @@ class ComposedTarget(Target):
     def log_density(self, theta, strict=False):
         """Log joint at each draw; see `Target`."""
         self.ledger.check(len(theta))
-        if self._function_as_prior:
-            value = self.prior.log_density(theta, strict)
-        else:
-            value = self.prior.log_density(theta)
+        value = self.prior.log_density(theta)
         inside = value > -np.inf
         # Outside the prior's support the likelihood may well be no number.
         if inside.any():
@@ -60,10 +51,7 @@ class ComposedTarget(Target):
     def value_and_score(self, theta, strict=False):
         """Log joint and its gradient at each draw; see `Target`."""
         self.ledger.check(len(theta))
-        if self._function_as_prior:
-            value, score = self.prior.value_and_score(theta, strict)
-        else:
-            score, value = self.prior.score_and_log_density(theta)
+        score, value = self.prior.score_and_log_density(theta)
         inside = value > -np.inf
         if inside.any():
             some = theta[inside]

@@ -11,6 +11,7 @@ from scipy.stats import binom, norm
 
 from skboost import boost_posterior
 from skboost.adapters import from_jax
+from skboost.strategies import GreedySearch
 
 jax = pytest.importorskip("jax")
 
@@ -129,7 +130,7 @@ def test_it_can_be_pickled():
 @pytest.mark.slow
 def test_workers_give_the_same_bits():
     # More rows than one chunk has.
-    settings = {"random_state": 0, "max_iter": 1, "n_draws": 2100}
+    settings = {"random_state": 0, "max_iter": 1, "search": GreedySearch(2100)}
     alone, together = (
         boost_posterior(**from_jax(bioassay(), 2).arguments(n_jobs=n, **settings))
         for n in (1, 2)

@@ -9,6 +9,7 @@ from skboost import boost_posterior
 from skboost.adapters import from_pymc
 from skboost.families import FullGaussian
 from skboost.posterior import MixturePosterior
+from skboost.strategies import GreedySearch
 
 pymc = pytest.importorskip("pymc")
 
@@ -161,7 +162,7 @@ def test_workers_load_the_compiled_model():
         x = pymc.HalfNormal("x", 2.0, shape=2)
         pymc.Normal("y", x.sum(), 1.0, observed=1.5)
     density = from_pymc(model)
-    settings = {"random_state": 0, "max_iter": 1, "n_draws": 20}
+    settings = {"random_state": 0, "max_iter": 1, "search": GreedySearch(20)}
     alone, together = (
         boost_posterior(**density.arguments(n_jobs=n_jobs, **settings))
         for n_jobs in (1, 2)

@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose
 
 from skboost import boost_posterior
 from skboost.objectives import DegenerateComponentWarning, ResidualGain
+from skboost.strategies import GreedySearch
 
 from .conftest import KNOWN
 
@@ -35,8 +36,13 @@ def test_heavy_tails_are_approached(boosted, reverse_kl, recwarn, seed):
 
 def test_the_kept_iterate_is_named(boosted, reverse_kl):
     # A step of one throws the mixture away for every new component.
-    settings = {"step_size": 1.0, "corrective": "none", "refine": False, "tol": 0.0}
-    result = boosted("two modes", max_iter=4, n_draws=128, random_state=0, **settings)
+    settings = {
+        "step_size": 1.0,
+        "corrective": "none",
+        "search": GreedySearch(128, refine=False),
+        "tol": 0.0,
+    }
+    result = boosted("two modes", max_iter=4, random_state=0, **settings)
     elbos = [record["elbo"] for record in result.history]
     best = int(np.argmax(elbos)) + 1
     assert best < result.n_iter
@@ -52,8 +58,16 @@ def test_the_kept_iterate_is_named(boosted, reverse_kl):
 def test_steps_of_length_zero_are_iterations(step_size, corrective):
     # One component is the density: there is nothing to gain, and in five dimensions
     # none that a search proposes gains by the noise of its draws.
-    settings = {"step_size": step_size, "corrective": corrective, "refine": False}
-    settings |= {"max_iter": 5, "n_draws": 64, "tol": 0.0, "random_state": 0}
+    settings = {
+        "step_size": step_size,
+        "corrective": corrective,
+        "search": GreedySearch(64, refine=False),
+    }
+    settings |= {
+        "max_iter": 5,
+        "tol": 0.0,
+        "random_state": 0,
+    }
     result = boost_posterior(
         lambda t: -0.5 * np.sum(t**2, axis=1), 5, gradient=np.negative, **settings
     )
@@ -71,7 +85,12 @@ def test_where_the_residual_objective_is_unbounded(
 ):
     # A Gaussian has lighter tails than a Cauchy.
     objective = ResidualGain(early_stopping=early_stopping)
-    settings = {"refine": False, "max_iter": 5, "tol": 0.0, "random_state": seed}
+    settings = {
+        "search": GreedySearch(refine=False),
+        "max_iter": 5,
+        "tol": 0.0,
+        "random_state": seed,
+    }
     result = boosted("cauchy", objective=objective, **settings)
     said = [w for w in recwarn if w.category is DegenerateComponentWarning]
     if early_stopping:
@@ -88,7 +107,7 @@ def test_an_unnormalised_density_shifts_the_elbo_alone(boosted):
         return log_density(theta) + 700.0
 
     log_density, gradient = KNOWN["two modes"]
-    settings = {"max_iter": 3, "n_draws": 128, "random_state": 0}
+    settings = {"max_iter": 3, "search": GreedySearch(128), "random_state": 0}
     one = boosted("two modes", **settings)
     two = boost_posterior(shifted, 1, gradient=gradient, **settings)
     noise = np.hypot(one.elbo_se, two.elbo_se)

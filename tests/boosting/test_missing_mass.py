@@ -6,7 +6,7 @@ import pytest
 from scipy.special import erf
 
 from skboost import boost_posterior
-from skboost.strategies import AdaptiveBacktracking, ResidualGain
+from skboost.strategies import AdaptiveBacktracking, GreedySearch, ResidualGain
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 CORRECTIVE = ["none", "away", "pairwise", "fully-corrective"]
@@ -14,7 +14,10 @@ CORRECTIVE = ["none", "away", "pairwise", "fully-corrective"]
 SETTINGS = {
     "curvature": ({"step_size": AdaptiveBacktracking()}, (0.05, 0.1)),
     "lipschitz": ({"step_size": AdaptiveBacktracking(form="lipschitz")}, (0.05, 0.1)),
-    "relbo": ({"objective": "relbo", "n_draws": 256}, (0.1, 0.4)),
+    "relbo": (
+        {"objective": "relbo", "search": GreedySearch(256, refine=False)},
+        (0.1, 0.4),
+    ),
 }
 
 
@@ -37,7 +40,11 @@ TARGETS = {"two bumps": (two_bumps, [-4.0]), "ring": (ring, [3.0, 0.0])}
 
 def boost(target, **settings):
     log_density, start = TARGETS[target]
-    settings = {"random_state": 0, "refine": False, "max_iter": 15} | settings
+    settings = {
+        "random_state": 0,
+        "search": GreedySearch(refine=False),
+        "max_iter": 15,
+    } | settings
     return boost_posterior(log_density, len(start), x0=start, **settings)
 
 
@@ -67,7 +74,6 @@ def test_the_unstopped_residual_objective_does_not_find_it():
             "ring",
             corrective="none",
             objective=objective,
-            n_draws=256,
-            max_components=1,
+            search=GreedySearch(256, refine=False, max_components=1),
         )
     assert result.posterior.n_components == 1

@@ -16,7 +16,7 @@ PLAIN = {"x0": [-12.0], "gradient": SLOPE, "orbit": None, "random_state": 0}
 
 
 def test_all_begins_with_every_mode_and_single_with_one():
-    every = boost_posterior(FAR, 1, **PLAIN, init="all", x0_scale=20.0)
+    every = boost_posterior(FAR, 1, **PLAIN | {"x0": [[-12.0], [12.0]]})
     assert every.posterior.n_components == 2
     single = boost_posterior(FAR, 1, **PLAIN, init="single", max_iter=1)
     assert single.posterior.n_components == 1

@@ -10,6 +10,7 @@ from scipy.special import gammaln
 
 from skboost import boost_posterior
 from skboost.families import Gaussian, StudentT
+from skboost.strategies import GreedySearch
 
 MEAN = np.array([1.0, -2.0])
 SCALE_MATRIX = np.array([[1.0, 0.8], [0.8, 2.0]])
@@ -30,7 +31,11 @@ def student_t(df):
 
 
 def boost(df, family, seed=0, **settings):
-    settings = {"max_iter": 4, "n_draws": 256, "random_state": seed} | settings
+    settings = {
+        "max_iter": 4,
+        "search": GreedySearch(256),
+        "random_state": seed,
+    } | settings
     return boost_posterior(student_t(df), 2, family=family, **settings)
 
 
@@ -87,7 +92,7 @@ def test_one_component_has_the_tails_that_a_gaussian_lacks():
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_the_residual_objective_takes_an_open_family():
     family = StudentT("diag", (3.0, 30.0))
-    result = boost(4.0, family, objective="relbo", max_iter=2, n_draws=64)
+    result = boost(4.0, family, objective="relbo", max_iter=2, search=GreedySearch(64))
     assert np.isfinite(result.elbo)
     components = result.posterior.mixture.components
     assert {component.family.df for component in components} <= {3.0, 30.0}

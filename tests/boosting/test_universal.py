@@ -6,6 +6,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skboost import BoostedBayesianLogisticRegression, boost_posterior
+from skboost.strategies import GreedySearch
 
 
 def squared_hellinger(log_density, posterior, scale=1.0):
@@ -53,9 +54,9 @@ def test_a_run_that_is_stuck_has_not_converged():
     ("settings", "share_left"),
     [
         ({"max_iter": 6}, 0.14),
-        ({"refine": False}, 0.7),
-        ({"refine": False, "corrective": "none"}, 0.7),
-        ({"max_components": 2}, 0.7),
+        ({"search": GreedySearch(refine=False)}, 0.7),
+        ({"search": GreedySearch(refine=False), "corrective": "none"}, 0.7),
+        ({"search": GreedySearch(max_components=2)}, 0.7),
     ],
     ids=repr,
 )
@@ -67,7 +68,8 @@ def test_more_components_come_closer_to_heavy_tails(
     path = [squared_hellinger(densities["cauchy"], stage) for stage in result.stages]
     assert path[-1] < share_left * path[0]
     assert np.all(np.diff(path) < 1e-4)
-    pairs = settings.get("max_components", result.n_iter)
+    most = settings.get("search", GreedySearch()).max_components
+    pairs = most or result.n_iter
     assert result.posterior.n_components <= pairs * (pairs + 1) // 2
 
 

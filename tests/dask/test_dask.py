@@ -21,12 +21,13 @@ from skboost.dask import (
     DaskGaussianMixture,
 )
 from skboost.dask._estimators import WorkerTables
+from skboost.strategies import GreedySearch
 
 dask = pytest.importorskip("dask")
 pytest.importorskip("distributed")
 da = pytest.importorskip("dask.array")
 
-SETTINGS = {"random_state": 0, "max_iter": 1, "n_draws": 64, "orbit": None}
+SETTINGS = {"random_state": 0, "max_iter": 1, "search": GreedySearch(64), "orbit": None}
 PAIRS = {
     "labels": (BoostedBayesianLogisticRegression, DaskBayesianLogisticRegression),
     "numbers": (BoostedBayesianLinearRegression, DaskBayesianLinearRegression),
@@ -116,7 +117,7 @@ def test_lazy_predictions_evaluate_nothing_more(far):
 
 def test_three_classes_and_class_weights(data, far):
     y = np.digitize(data["X"][:, 0], [-0.5, 1.0])
-    settings = SETTINGS | {"class_weight": "balanced", "n_draws": 16}
+    settings = SETTINGS | {"class_weight": "balanced", "search": GreedySearch(16)}
     one = BoostedBayesianLogisticRegression(**settings).fit(data["X"][:600], y[:600])
     two = DaskBayesianLogisticRegression(**settings)
     two.fit(far["X"][:600], da.from_array(y[:600], chunks=250))

@@ -19,8 +19,10 @@ from skboost import (
     SVILatentDirichletAllocation,
     boost_posterior,
 )
+from skboost.strategies import GreedySearch
 
-TINY = {"n_draws": 16, "max_iter": 2, "tol": 0.0, "random_state": 0}
+OTHERS = {"max_iter": 2, "tol": 0.0, "random_state": 0}
+TINY = {"search": GreedySearch(16), **OTHERS}
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(12, 2)) + 4.0 * (np.arange(12) % 2)[:, None]
 Y = np.arange(12) % 2
@@ -36,7 +38,9 @@ def main(folder):
     """Write everything."""
     folder.mkdir(parents=True, exist_ok=True)
     record = {"skboost_version": skboost.__version__, "results": {}}
-    warped = boost_posterior(banana, 2, **TINY | {"n_draws": 64}, warp="auto")
+    warped = boost_posterior(
+        banana, 2, **TINY | {"search": GreedySearch(64)}, warp="auto"
+    )
     points = np.array([[0.0, 0.1], [1.0, -0.5], [-1.5, 1.0]])
     for name, result in (("warp", warped),):
         result.save(folder / f"result_{name}.npz")
@@ -47,9 +51,11 @@ def main(folder):
             "warp": result.warp is not None and bool(result.warp.accepted),
         }
     sticks = BoostedGaussianMixture(
-        2, **TINY | {"n_draws": 4}, weight_concentration_prior_type="dirichlet_process"
+        2,
+        **OTHERS,
+        weight_concentration_prior_type="dirichlet_process",
     ).fit(X)
-    factors = BoostedMatrixFactorization(1, **TINY | {"n_draws": 4}).fit(X)
+    factors = BoostedMatrixFactorization(1, n_draws=4, **OTHERS).fit(X)
     for name, model in (("sticks", sticks), ("factors", factors)):
         model.posterior_.save(folder / f"{name}.npz")
         draws = model.posterior_.sample(2, random_state=0)

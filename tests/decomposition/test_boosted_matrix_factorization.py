@@ -167,7 +167,8 @@ def test_factors_are_those_of_the_heaviest_component(several):
 @pytest.mark.parametrize("proposal", ["coordinate_ascent", "residual"])
 def test_the_posterior_survives_the_disk(tmp_path, proposal):
     X, _ = low_rank((8, 6))
-    few = StochasticSearch(100, n_draws=None) if proposal == "residual" else None
+    search = StochasticSearch(100, n_step_draws=None)
+    few = search if proposal == "residual" else None
     fitted = model(biases=True, proposal=proposal, search=few, max_iter=2).fit(X)
     posterior = fitted.posterior_
     draws = posterior.sample(5, random_state=0)

@@ -15,7 +15,7 @@ from skboost import (
 )
 from skboost.fitting import BoostedEstimator, Observer, RunInterrupted, _prepare
 from skboost.priors import HalfTPrior
-from skboost.strategies import StochasticSearch
+from skboost.strategies import GreedySearch, StochasticSearch
 from skboost.targets import LogDensityError
 
 BOOSTED = [
@@ -209,7 +209,10 @@ SEARCH = StochasticSearch(n_steps=5)
 CONTRADICTIONS = [
     ({"objective": "hellinger", "step_size": "predefined"}, "objective.*step_size"),
     ({"objective": "hellinger", "corrective": "away"}, "objective.*corrective"),
-    ({"objective": "hellinger", "stopping": "gap"}, "objective.*stopping"),
+    (
+        {"objective": "hellinger", "search": GreedySearch(stopping="gap")},
+        "objective.*stopping",
+    ),
     ({"objective": "hellinger", "family": "laplace"}, "objective.*family"),
     ({"search": SEARCH, "prior_scale": "learn"}, "search.*prior_scale"),
     ({"search": SEARCH, "prior_scale": HalfTPrior()}, "search.*prior_scale"),

@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal, assert_equal
 
 from skboost import BoostingResult, boost_posterior
 from skboost.posterior import MixturePosterior
+from skboost.strategies import GreedySearch
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -27,7 +28,12 @@ def bent_gradient(theta):
 
 POSITIVE = {"constraints": {"y": (-3.0, None)}}
 WAYS = {
-    "plain": {"orbit": None, "refine": False, "tol": 0.0, "max_iter": 3},
+    "plain": {
+        "orbit": None,
+        "search": GreedySearch(64, refine=False),
+        "tol": 0.0,
+        "max_iter": 3,
+    },
     "skewed": {"max_iter": 1, "orbit": "auto"},
     "constraints": {"orbit": None, "max_iter": 2, **POSITIVE},
     "hellinger": {"objective": "hellinger", "orbit": None, "max_iter": 2},
@@ -35,7 +41,7 @@ WAYS = {
     "warp, constraints": {"warp": "auto", "orbit": None, "max_iter": 2, **POSITIVE},
     "surrogate": {"surrogate": "auto", "orbit": "auto", "max_iter": 2},
 }
-FEW = {"names": ["x", "y"], "n_draws": 64, "random_state": 0}
+FEW = {"names": ["x", "y"], "search": GreedySearch(64), "random_state": 0}
 
 
 @pytest.fixture(scope="module", params=WAYS.values(), ids=WAYS)
@@ -132,8 +138,9 @@ def adaptive():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return boost_posterior(
-            two_humps, 1, step_size="adaptive", corrective="none", refine=False,
-            orbit=None, tol=0.0, max_iter=4, random_state=0,
+            two_humps, 1, step_size="adaptive", corrective="none",
+            search=GreedySearch(refine=False), orbit=None, tol=0.0, max_iter=4,
+            random_state=0,
         )  # fmt: skip
 
 

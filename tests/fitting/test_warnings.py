@@ -61,13 +61,13 @@ def said(*asked):
         ("max_iter", "raise max_iter"),
         ("max_time", "raise max_time"),
         ("max_evaluations", "raise max_evaluations"),
-        ("tol", "lower tol, or raise n_draws"),
+        ("tol", "lower tol, or raise n_draws of search"),
         ("auto", "pass a smaller tol"),
-        ("stuck", "raise n_draws"),
+        ("stuck", "raise n_draws of search"),
     ],
 )
 def test_advice_is_about_what_ended_the_run(ended_by, advice):
-    known = {"n_draws", "family"}
+    known = {"search", "family"}
     (message,) = said(fit(ended_by), known)
     assert f"For less, {advice}" in message and "family" not in message
     (diagonal,) = said(fit(ended_by, family=DiagonalGaussian), known)

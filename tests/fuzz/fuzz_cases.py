@@ -17,7 +17,6 @@ CAPS = {
     "n_init": 2,
     "n_passes": 2,
     "n_components": 4,
-    "max_components": 3,
     "batch_size": 16,
     "rank": 3,
     "max_doc_update_iter": 5,
@@ -40,6 +39,11 @@ OBJECTS = {
         strategies.Predefined(), strategies.LineSearch(), strategies.Constant(0.3),
         strategies.AdaptiveBacktracking(),
         strategies.AdaptiveBacktracking(decrease=2.0),
+    ],
+    strategies.GreedySearch: [
+        strategies.GreedySearch(24), strategies.GreedySearch(8, max_components=3),
+        strategies.GreedySearch(8, refine=False, stopping="gap"),
+        strategies.StochasticSearch(20, n_draws=8), strategies.GreedySearch(1),
     ],
     strategies.LearningRate: [
         strategies.ConstantRate(0.5), strategies.RobbinsMonro(),

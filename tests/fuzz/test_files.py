@@ -13,6 +13,7 @@ from skboost import BoostingResult, MixturePosterior, boost_posterior
 from skboost.families import Gaussian
 from skboost.mixture import ConjugateMixturePosterior
 from skboost.posterior import Mixture, TransformedPosterior, write_atomically
+from skboost.strategies import GreedySearch
 from skboost.transforms import Constraints
 
 N_FILES = 1000
@@ -33,7 +34,12 @@ def archives(folder):
     TransformedPosterior(plain.mixture, constraints).save(folder / "positive.npz")
     yield folder / "positive.npz", MixturePosterior.load
     result = boost_posterior(
-        bump, 2, gradient=lambda t: 1.0 - t, max_iter=1, n_draws=8, random_state=0
+        bump,
+        2,
+        gradient=lambda t: 1.0 - t,
+        max_iter=1,
+        search=GreedySearch(8),
+        random_state=0,
     )
     result.save(folder / "result.npz")
     yield folder / "result.npz", BoostingResult.load

@@ -22,6 +22,7 @@ from skboost.inspection import (
     sample_predictive,
     to_arviz,
 )
+from skboost.strategies import GreedySearch
 from tests.cases import LINEAR, OTHERS, fitted
 
 N = 20_000
@@ -167,7 +168,9 @@ def exact(model, X, y, rows, **keywords):
 @pytest.mark.parametrize("name", ["normal", "two classes", "poisson"])
 def test_leave_one_out_is_what_fits_without_a_row_say(name):
     case = ROWS[name]
-    model = case.new(max_iter="auto", tol="auto", family="gaussian", n_draws=512)
+    model = case.new(
+        max_iter="auto", tol="auto", family="gaussian", search=GreedySearch(512)
+    )
     model.set_params(step_size="line-search", corrective="fully-corrective")
     fit = model.fit(**case.data())
     loo = leave_one_out(fit, case.X, case.y, **case.offset)

@@ -10,6 +10,7 @@ from skboost.approximation import Mixture
 from skboost.families import DiagonalGaussian, FullGaussian, Laplace, LowRankGaussian
 from skboost.inspection import ConvergenceDisplay, PosteriorDisplay
 from skboost.posterior import MixturePosterior
+from skboost.strategies import GreedySearch
 
 pytest.importorskip("matplotlib").use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")
@@ -218,7 +219,7 @@ def test_short_and_odd_histories_are_drawn(name, recwarn):
 
 
 def test_one_iteration_shows_what_was_judged():
-    result = boosted_density(n_draws=64)
+    result = boosted_density(search=GreedySearch(64))
     ax = ConvergenceDisplay.from_result(result).ax_
     low, high = ax.collections[0].get_segments()[-1][:, 0]
     assert (low, high) == pytest.approx(result.remaining_kl_interval)
@@ -242,7 +243,7 @@ def test_stopping_by_gap_shows_the_gap():
 
 
 def test_gains_in_hellinger_distance_are_no_nats():
-    result = boosted_density(1, objective="hellinger", n_draws=16, tol=0.0)
+    result = boosted_density(1, objective="hellinger", search=GreedySearch(16), tol=0.0)
     display = ConvergenceDisplay.from_history(result.history)
     assert display.ax_[1].get_ylabel() == "fall in squared Hellinger distance"
 
@@ -253,7 +254,7 @@ def test_gains_in_hellinger_distance_are_no_nats():
 @pytest.fixture(scope="module")
 def result():
     # Of more than one iteration.
-    return boosted_density(1, n_draws=64, tol=0.0)
+    return boosted_density(1, search=GreedySearch(64), tol=0.0)
 
 
 def test_results_are_drawn_as_they_are(result):
@@ -302,7 +303,7 @@ def rows():
 
 @pytest.fixture(scope="module")
 def mixture():
-    settings = {"max_iter": 1, "n_draws": 64, "n_restarts": 1, "random_state": 0}
+    settings = {"max_iter": 1, "random_state": 0}
     return BoostedGaussianMixture(2, **settings).fit(rows())
 
 

@@ -10,6 +10,7 @@ from skboost import (
     BoostedBayesianLogisticRegression,
     BoostedBayesianPoissonRegression,
 )
+from skboost.strategies import GreedySearch
 from skboost.targets._base import Ledger
 
 
@@ -43,7 +44,7 @@ def written(path):
 
 
 def count_regression(likelihood, **settings):
-    settings = {"max_iter": 3, "n_draws": 64, "random_state": 0} | settings
+    settings = {"max_iter": 3, "search": GreedySearch(64), "random_state": 0} | settings
     return BoostedBayesianPoissonRegression(likelihood=likelihood, **settings)
 
 
@@ -77,7 +78,11 @@ def model():
     """``model(**settings)``: few draws and iterations, a fixed seed."""
 
     def make(**settings):
-        settings = {"max_iter": 3, "n_draws": 64, "random_state": 0} | settings
+        settings = {
+            "max_iter": 3,
+            "search": GreedySearch(64),
+            "random_state": 0,
+        } | settings
         return BoostedBayesianLogisticRegression(**settings)
 
     return make

@@ -15,11 +15,11 @@ from skboost import (
     BoostedHierarchicalLinearRegression,
 )
 from skboost.priors import HalfTPrior, StudentTPrior
-from skboost.strategies import ResidualGain
+from skboost.strategies import GreedySearch, ResidualGain
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
-FAST = {"max_iter": 2, "n_draws": 64, "random_state": 0}
+FAST = {"max_iter": 2, "search": GreedySearch(64), "random_state": 0}
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((30, 3))
 Y = (X[:, 0] + RNG.standard_normal(30) > 0).astype(int)
@@ -191,7 +191,7 @@ REGRESSIONS = {
     "student_t": BoostedBayesianLinearRegression(noise="student_t", **FAST),
     "poisson": BoostedBayesianPoissonRegression(**FAST),
     "negative binomial": BoostedBayesianPoissonRegression(
-        likelihood="negative_binomial", **FAST | {"n_draws": 32}
+        likelihood="negative_binomial", **FAST | {"search": GreedySearch(32)}
     ),
 }
 # Rows, real responses and counts.

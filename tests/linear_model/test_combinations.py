@@ -9,6 +9,7 @@ from skboost import BoostedBayesianLogisticRegression
 from skboost.families import FAMILIES, as_family
 from skboost.frank_wolfe import CORRECTIVE, STEP_SIZES
 from skboost.objectives import OBJECTIVES
+from skboost.strategies import GreedySearch
 
 from .conftest import logistic_data
 
@@ -18,7 +19,7 @@ SETTINGS = {
     "intercept_scale": 1.0,
     "prior_scale": 1.0,
     "max_iter": 3,
-    "n_draws": 32,
+    "search": GreedySearch(32),
     "tol": 0.0,
     "random_state": 0,
 }
@@ -99,4 +100,4 @@ def test_it_runs(objective, step_size, corrective, family, n_classes):
 
 @pytest.mark.parametrize("n_draws", [2, 3, 5])
 def test_very_few_draws(n_draws):
-    assert np.isfinite(fit(Y, n_draws=n_draws).posterior_.mean()).all()
+    assert np.isfinite(fit(Y, search=GreedySearch(n_draws)).posterior_.mean()).all()

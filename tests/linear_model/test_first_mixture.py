@@ -23,6 +23,7 @@ from skboost.families import FAMILIES
 from skboost.linear_model._class_model import kind_of_prior, scale_of_classes
 from skboost.linear_model._layout import Layout
 from skboost.priors import HalfTPrior, NormalPrior
+from skboost.strategies import GreedySearch
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((40, 4))
@@ -94,8 +95,12 @@ def of_cancer(**settings):
     "settings",
     [
         {},
-        {"step_size": "adaptive", "refine": False, "corrective": "none"},
-        {"corrective": "away", "stopping": "gap"},
+        {
+            "step_size": "adaptive",
+            "search": GreedySearch(refine=False),
+            "corrective": "none",
+        },
+        {"corrective": "away", "search": GreedySearch(stopping="gap")},
         pytest.param({"corrective": "pairwise"}, marks=pytest.mark.slow),
         pytest.param({"family": "student_t"}, marks=pytest.mark.slow),
         pytest.param({"family": "gaussian-diag"}, marks=pytest.mark.slow),
@@ -121,7 +126,9 @@ def test_weights_of_scales_are_held():
             total += last.pop(0)
         assert total == pytest.approx(weight)
     assert not last
-    few = fitted(CANCER, BENIGN, max_iter=11, tol=0.0, max_components=9)
+    few = fitted(
+        CANCER, BENIGN, max_iter=11, tol=0.0, search=GreedySearch(max_components=9)
+    )
     assert few.posterior_.n_components <= 9
     assert all(type(value) is float for value in few.gain_path_.tolist())
 
@@ -179,7 +186,7 @@ def test_few_large_coefficients_are_found_under_a_horseshoe(kind):
 def test_principal_components_need_a_scale_that_is_learned_and_matters(settings):
     with pytest.raises(ValueError, match="prior='principal' needs prior_scale='learn'"):
         fitted(prior="principal", **settings)
-    few = {"rows": X[:, :2], "max_iter": 1, "n_draws": 32}
+    few = {"rows": X[:, :2], "max_iter": 1, "search": GreedySearch(32)}
     one, two = (fitted(prior=p, **few, **settings) for p in ("auto", "normal"))
     assert np.array_equal(one.coef_, two.coef_)
 
@@ -192,7 +199,7 @@ ASKED = [
     *({"family": family} for family in [*GAUSSIAN, "laplace", "student_t"]),
     *({"family": family, "objective": "relbo"} for family in FAMILIES),
     {"step_size": "adaptive", "corrective": "pairwise"},
-    {"refine": False},
+    {"search": GreedySearch(refine=False)},
 ]
 
 
@@ -229,7 +236,7 @@ def test_the_default_prior_follows_from_the_shape_of_the_rows_alone(
 # Every family once, and every objective with some of them.
 @pytest.mark.parametrize("settings", [ASKED[k] for k in (1, 3, 5, 6, 9, 10, 13)])
 def test_every_family_and_objective_has_the_prior_along_principal_components(settings):
-    few = {"n_draws": 32, "max_iter": 1}
+    few = {"search": GreedySearch(32), "max_iter": 1}
     model = fitted(X[:20, :2], Y[:20], **settings, **few)
     assert model.prior_ == "principal" and hasattr(model, "prior_scale_")
     assert np.isfinite(model.predict_proba(X[:, :2])).all()

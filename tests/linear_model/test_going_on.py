@@ -6,34 +6,41 @@ import numpy as np
 import pytest
 
 from skboost import BoostedBayesianLinearRegression, BoostedBayesianLogisticRegression
+from skboost.strategies import GreedySearch
 
 from .conftest import count_regression, counted, logistic_data
 
 X = np.column_stack([np.linspace(-1.0, 1.0, 20), np.tile([0.3, -0.4], 10)])
 Y = (X[:, 0] > 0).astype(int)
 # Little data under a prior that is not Gaussian: there is something to gain.
-SETTINGS = {"prior": "laplace", "fit_intercept": False, "tol": 0.0, "n_draws": 32}
+SETTINGS = {
+    "prior": "laplace",
+    "fit_intercept": False,
+    "tol": 0.0,
+    "search": GreedySearch(32),
+}
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
+ONE_COMPONENT = GreedySearch(512, max_components=1)
 REAL, COUNTED = counted(dispersion=0), counted()
 LINES = np.random.default_rng(0).normal(size=(80, 3))
 PIECES = {
     "classes": (
         BoostedBayesianLogisticRegression, *logistic_data(80, [1.0, -0.5]), [40],
-        {"max_iter": 5, "n_draws": 512, "random_state": 0},
+        {"max_iter": 5, "search": GreedySearch(512), "random_state": 0},
     ),
     # One Gaussian as prior is exact: what is left is that no posterior is Gaussian.
     "numbers": (
         BoostedBayesianLinearRegression, LINES,
         LINES @ [1.0, 0.0, -1.0] + 0.5 * np.random.default_rng(1).normal(size=80),
         [40, 50, 60, 70],
-        {"max_iter": 10, "n_draws": 512, "max_components": 1, "random_state": 0},
+        {"max_iter": 10, "search": ONE_COMPONENT, "random_state": 0},
     ),
     "counts": (
         partial(count_regression, "poisson"), *REAL[:2], [40, 50, 60, 70],
-        {"n_draws": 512},
+        {"search": GreedySearch(512)},
     ),
     "counts that vary more": (
         partial(count_regression, "negative_binomial"), *COUNTED[:2], [40],
@@ -62,7 +69,7 @@ def test_bounds_of_batches_add_up_to_that_of_all_rows(model):
 
 
 def test_partial_fits_keep_the_mixture_small(model):
-    estimator = model(max_components=2, **SETTINGS)
+    estimator = model(**SETTINGS | {"search": GreedySearch(32, max_components=2)})
     for _ in range(2):
         estimator.partial_fit(X, Y)
         assert estimator.posterior_.n_components <= 2

@@ -157,7 +157,7 @@ def test_outliers_mislead_normal_noise_and_not_student_t(robust):
 
 
 def test_predictions_of_numbers_have_the_tails_of_their_noise(robust):
-    (X, y), model = with_outliers(), robust
+    (X, _), model = with_outliers(), robust
     here = np.vstack([X[:1], [[0.3, 99]]])
     grid = np.linspace(-60.0, 60.0, 2401)
     for row in here:
@@ -172,11 +172,6 @@ def test_predictions_of_numbers_have_the_tails_of_their_noise(robust):
         mean, std = model.predict(row[None], return_std=True)
         moment = np.trapezoid(density * (grid - mean) ** 2, grid)
         assert std[0] == pytest.approx(np.sqrt(moment), rel=0.02)
-    # Noise with two degrees of freedom has no variance, but a median.
-    wide = of_numbers(noise_df=2.0, max_iter=1).fit(X, y)
-    assert np.isinf(wide.predict(X[:2], return_std=True)[1]).all()
-    assert wide.icc_ == {"x1": 0.0}
-    assert np.isfinite(wide.predict_interval(X[:2])).all()
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ from skboost import (
     BoostedBayesianOrdinalRegression,
     BoostedBayesianPoissonRegression,
 )
+from skboost.strategies import GreedySearch
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 2)) + [3.0, 0.0]
@@ -26,7 +27,7 @@ REAL = 5.0 + 2.0 * X[:, 0] + RNG.normal(size=40)
 COUNTS = RNG.poisson(np.exp(0.3 * X[:, 0]))
 OFFSET = RNG.normal(scale=0.1, size=40)
 
-FAST = {"max_iter": 2, "n_draws": 64, "random_state": 0}
+FAST = {"max_iter": 2, "search": GreedySearch(64), "random_state": 0}
 PLAIN = {"prior_scale": 1.0, **FAST}
 CASES = {
     "binary": (

@@ -9,6 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from skboost import BoostedBayesianLogisticRegression, MixturePosterior
 from skboost.fitting import make_settings
 from skboost.priors import NormalPrior, StudentTPrior
+from skboost.strategies import GreedySearch
 
 from .conftest import logistic_data
 
@@ -125,7 +126,12 @@ def test_the_posterior_is_reached_and_what_is_said_of_it_is_true(fit_and_grid):
 @pytest.mark.parametrize("objective", ["kl", "relbo"])
 @pytest.mark.filterwarnings("ignore::skboost.objectives.DegenerateComponentWarning")
 def test_every_family_gets_near(model, family, objective):
-    options = {"family": family, "objective": objective, "tol": 0.0, "n_draws": 128}
+    options = {
+        "family": family,
+        "objective": objective,
+        "tol": 0.0,
+        "search": GreedySearch(128),
+    }
     options |= {"prior_scale": 1.0}
     fitted = model(**options, max_iter=5).fit(X, Y)
     first = model(**options, max_iter=1).fit(X, Y).posterior_.mixture
@@ -184,7 +190,7 @@ def test_two_classes_are_not_a_special_case_of_three(model):
 
 def test_a_nearly_gaussian_posterior_needs_one_component(model):
     X, y = logistic_data(3000, [1.0, -0.5])
-    fitted = model(max_iter=10, n_draws=512, prior_scale=1.0).fit(X, y)
+    fitted = model(max_iter=10, search=GreedySearch(512), prior_scale=1.0).fit(X, y)
     assert fitted.n_iter_ == 1
     assert fitted.converged_
 

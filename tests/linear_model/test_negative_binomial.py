@@ -14,6 +14,7 @@ from skboost.approximation import Mixture
 from skboost.exceptions import OverdispersionWarning
 from skboost.families import FullGaussian, Laplace
 from skboost.linear_model._count_predictive import CountPredictive, log_probability
+from skboost.strategies import GreedySearch
 from skboost.targets import NegativeBinomial
 
 from .conftest import count_regression, counted
@@ -37,7 +38,7 @@ def fitted():
 def test_the_posterior_agrees_with_a_grid():
     rows, y = X[:25, :1], Y[:25]
     found = regression(
-        fit_intercept=False, prior_scale=1.0, max_iter=10, n_draws=512
+        fit_intercept=False, prior_scale=1.0, max_iter=10, search=GreedySearch(512)
     ).fit(rows, y)
     grid = np.meshgrid(np.linspace(-2, 4, 301), np.linspace(-7, 5, 301), indexing="ij")
     points = np.stack(grid, axis=-1).reshape(-1, 2)

@@ -12,6 +12,7 @@ from sklearn.metrics import d2_tweedie_score
 from sklearn.model_selection import cross_val_predict
 
 from skboost import BoostedBayesianPoissonRegression
+from skboost.strategies import GreedySearch
 from skboost.targets import GLMTarget, Poisson, Table
 
 from .conftest import count_regression, counted
@@ -29,7 +30,7 @@ OFFSET = np.log(YEARS)
 def test_the_posterior_agrees_with_a_grid():
     rows, y = X[:12, :1], Y[:12]
     fitted = regression(
-        fit_intercept=False, prior_scale=1.0, max_iter=8, n_draws=512
+        fit_intercept=False, prior_scale=1.0, max_iter=8, search=GreedySearch(512)
     ).fit(rows, y)
     target = GLMTarget(Table(rows, y), Poisson(), fit_intercept=False)
     grid = np.linspace(-4.0, 4.0, 20_001)

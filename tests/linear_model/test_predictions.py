@@ -13,6 +13,7 @@ from skboost.approximation import Mixture
 from skboost.families import Component, Gaussian, Laplace, LowRankGaussian
 from skboost.linear_model._class_predictive import class_predictive, contrasts_part
 from skboost.linear_model._predictive import mixture_parts, plain_rows
+from skboost.strategies import GreedySearch
 from skboost.targets import class_contrasts
 
 N_DRAWS = 200_000
@@ -22,7 +23,12 @@ N_DRAWS = 200_000
     scope="module", params=["gaussian", "laplace", "student_t", "three classes"]
 )
 def fitted(request, data, three_classes):
-    settings = {"random_state": 0, "max_iter": 3, "tol": 0.0, "n_draws": 64}
+    settings = {
+        "random_state": 0,
+        "max_iter": 3,
+        "tol": 0.0,
+        "search": GreedySearch(64),
+    }
     settings["prior_scale"] = 1.0
     # Predictions are those of the mixture without orbits.
     settings["orbit"] = None
@@ -218,7 +224,12 @@ def test_blocks_of_rows_do_not_show(fitted):
 @pytest.mark.parametrize("family", ["gaussian", "laplace", "student_t"])
 def test_logarithms_go_on_where_probabilities_are_zero(data, family):
     X, y = data
-    settings = {"family": family, "random_state": 0, "max_iter": 1, "n_draws": 64}
+    settings = {
+        "family": family,
+        "random_state": 0,
+        "max_iter": 1,
+        "search": GreedySearch(64),
+    }
     fitted = BoostedBayesianLogisticRegression(prior_scale=1.0, **settings)
     # A narrow posterior: else what is not known of a coefficient's sign bounds them.
     fitted.fit(X, y, sample_weight=np.full(len(y), 1e6))

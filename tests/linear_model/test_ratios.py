@@ -12,10 +12,11 @@ from skboost import (
     BoostedHierarchicalPoissonRegression,
     OnlineBayesianLogisticRegression,
 )
+from skboost.strategies import GreedySearch
 
 from .conftest import logistic_data
 
-SETTINGS = {"max_iter": 1, "n_draws": 64, "random_state": 0}
+SETTINGS = {"max_iter": 1, "search": GreedySearch(64), "random_state": 0}
 COUNTS = np.random.default_rng(0).poisson(2.0, 60)
 
 

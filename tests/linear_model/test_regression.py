@@ -10,6 +10,7 @@ from sklearn.multioutput import MultiOutputRegressor
 
 from skboost import BoostedBayesianLinearRegression
 from skboost.priors import NoiseScalePrior
+from skboost.strategies import GreedySearch
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -21,7 +22,7 @@ def line(n=40, d=3, noise=0.5, seed=0):
 
 
 def regression(**settings):
-    settings = {"max_iter": 3, "n_draws": 64, "random_state": 0} | settings
+    settings = {"max_iter": 3, "search": GreedySearch(64), "random_state": 0} | settings
     return BoostedBayesianLinearRegression(**settings)
 
 
@@ -74,7 +75,7 @@ def log_evidence(X, y, scale, weight, size):
 def test_evidence_and_marginals_are_those_of_the_normal_inverse_gamma_posterior():
     fitted = regression(
         prior_scale=1e3, intercept_scale=1e3, noise_prior=NoiseScalePrior(2.0, 0.3),
-        max_iter=10, n_draws=1024, tol=1e-3,
+        max_iter=10, search=GreedySearch(1024), tol=1e-3,
     ).fit(X, Y)  # fmt: skip
     missed = log_evidence(X, Y, 1e3, 2.0, 0.3) - fitted.elbo_
     assert -4.0 * fitted.elbo_se_ < missed < 0.02 + 4.0 * fitted.elbo_se_

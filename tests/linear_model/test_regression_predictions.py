@@ -18,6 +18,7 @@ from skboost.families import FullGaussian, Laplace, StudentT
 from skboost.linear_model._count_predictive import CountPredictive, log_probability
 from skboost.linear_model._noise_predictive import NoisePredictive, mean_square_scale
 from skboost.priors import NoiseScalePrior
+from skboost.strategies import GreedySearch
 from skboost.targets import NormalNoise, StudentTNoise
 
 NOISES = {
@@ -197,7 +198,7 @@ def test_counts_of_families_without_quadrature():
 def held(kind, q, **settings):
     """An estimator that holds a given posterior; its fit is thrown away."""
     X = np.random.default_rng(2).normal(size=(30, 2))
-    model = kind(max_iter=1, n_draws=32, random_state=0, **settings)
+    model = kind(max_iter=1, search=GreedySearch(32), random_state=0, **settings)
     model.fit(X, np.random.default_rng(3).poisson(2.0, 30))
     model._fit = SimpleNamespace(mixture=q, stages=(q,), posterior=MixturePosterior(q))
     return model
@@ -225,7 +226,12 @@ def test_a_row_far_out_does_not_cost_its_neighbours_memory():
     rng = np.random.default_rng(3)
     X = rng.standard_normal((60, 2))
     y = X[:, 0] + 0.3 * rng.standard_normal(60)
-    settings = {"noise": "student_t", "max_iter": 1, "n_draws": 64, "random_state": 0}
+    settings = {
+        "noise": "student_t",
+        "max_iter": 1,
+        "search": GreedySearch(64),
+        "random_state": 0,
+    }
     model = BoostedBayesianLinearRegression(prior_scale=1.0, **settings).fit(X, y)
     X[7] *= 200.0
     pieces = list(model._predictive()._parts(X, 2))
@@ -239,7 +245,7 @@ def test_a_row_far_out_does_not_cost_its_neighbours_memory():
 def test_without_an_intercept_the_noise_is_not_taken_for_one():
     y = ROWS @ [1.0, -2.0]
     model = BoostedBayesianLinearRegression(
-        fit_intercept=False, max_iter=1, n_draws=32, random_state=0
+        fit_intercept=False, max_iter=1, search=GreedySearch(32), random_state=0
     ).fit(ROWS, y)
     assert model.intercept_ == 0.0
     # Sparse rows get a column of ones where there is an intercept.
@@ -257,7 +263,7 @@ def linear_truth(rng):
     y = rows @ theta[:3] + theta[3] + sigma * rng.normal(size=30)
     model = BoostedBayesianLinearRegression(
         prior_scale=1.0, intercept_scale=1.0, noise_prior=NoiseScalePrior(6.0, 0.5),
-        max_iter=3, n_draws=64,
+        max_iter=3, search=GreedySearch(64),
     )  # fmt: skip
     return model, (rows, y), np.append(theta, np.log(sigma))
 
@@ -267,7 +273,7 @@ def poisson_truth(rng):
     rows, offset = rng.normal(size=(30, 2)), rng.normal(size=30)
     y = rng.poisson(np.exp(rows @ theta[:2] + theta[2] + offset))
     model = BoostedBayesianPoissonRegression(
-        prior_scale=0.5, intercept_scale=1.0, max_iter=2, n_draws=64
+        prior_scale=0.5, intercept_scale=1.0, max_iter=2, search=GreedySearch(64)
     )
     return model, (rows, y, None, offset), theta
 
@@ -279,7 +285,7 @@ def negative_binomial_truth(rng):
     y = rng.poisson(rate * rng.gamma(1.0 / alpha, alpha, 40))
     model = BoostedBayesianPoissonRegression(
         likelihood="negative_binomial", prior_scale=0.5, intercept_scale=1.0,
-        max_iter=3, n_draws=256,
+        max_iter=3, search=GreedySearch(256),
     )  # fmt: skip
     return model, (rows, y), theta
 

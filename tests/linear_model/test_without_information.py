@@ -14,6 +14,7 @@ from skboost import (
     BoostedHierarchicalPoissonRegression,
     OnlineBayesianLinearRegression,
 )
+from skboost.strategies import GreedySearch
 
 N_ROWS = 60
 ROUNDING = 1e-13 * np.random.default_rng(1).standard_normal(N_ROWS)
@@ -107,7 +108,10 @@ def test_a_covariance_that_nothing_makes_proper_is_refused():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((3, 3)) * [1e-5, 1e12, 1e4]
     model = BoostedBayesianLogisticRegression(
-        temperature=1e-6, prior_scale=1e8, max_components=1, random_state=0
+        temperature=1e-6,
+        prior_scale=1e8,
+        search=GreedySearch(max_components=1),
+        random_state=0,
     )
     try:
         probability = model.fit(X, [0, 1, 1]).predict_proba(X)

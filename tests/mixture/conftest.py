@@ -47,7 +47,7 @@ def model():
     """Estimators for small tests, with any parameter changed."""
 
     def make(**params):
-        settings = {"n_components": 2, "max_iter": 2, "n_draws": 64, "n_restarts": 1}
+        settings = {"n_components": 2, "max_iter": 2}
         return BoostedGaussianMixture(**(settings | {"random_state": 0} | params))
 
     return make
@@ -55,4 +55,4 @@ def model():
 
 @pytest.fixture(scope="session")
 def fitted(groups, model):
-    return model(max_iter=3, n_draws=256, n_restarts=2).fit(groups[0])
+    return model(max_iter=3).fit(groups[0])

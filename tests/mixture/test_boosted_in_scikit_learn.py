@@ -52,18 +52,9 @@ def test_the_first_start_is_the_given_one(groups, model, monkeypatch):
         model(means_init=means[:1]).fit(X)
 
 
-def test_reg_covar_is_in_the_log_joint(groups, model):
-    X, _ = groups
-    plain = model(max_iter=1).fit(X)
-    wide = model(max_iter=1, reg_covar=0.5).fit(X)
-    draws = plain.sample_posterior(5, random_state=0)
-    traces = np.einsum("nkdd->nk", draws["precisions"])
-    lost = plain.make_log_joint(X)(draws) - wide.make_log_joint(X)(draws)
-    assert np.all(lost >= 0.25 * len(X) * traces.min(axis=1))
-    assert np.all(lost <= 0.25 * len(X) * traces.max(axis=1))
-    assert np.linalg.eigvalsh(wide.covariances_).min() > 0.4
+def test_draws_are_counted(groups, model):
     with pytest.raises(ValueError, match="n_draws must be a positive integer"):
-        plain.sample_posterior(0)
+        model(max_iter=1).fit(groups[0]).sample_posterior(0)
 
 
 def test_verbose_writes_every_iteration(groups, model, capsys):

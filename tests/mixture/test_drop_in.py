@@ -97,11 +97,14 @@ def test_the_concentration_that_was_used_is_the_one_that_was_given(prior_type):
 
 def test_parameters_that_a_prior_lacks_are_none():
     model = SVIGaussianMixture(2, mean_prior_type="independent").fit(IRIS)
-    assert model.mean_precision_ is None and model.mean_precision_prior_ is None
+    assert model.mean_precision_ is None
     assert model.degrees_of_freedom_.shape == (2,)
     model.set_params(known_covariances=np.eye(4)).fit(IRIS)
     assert model.degrees_of_freedom_ is None and model.covariance_prior_ is None
-    assert model.mean_variance_prior_ > 0
+    average = IRIS.var(axis=0, ddof=1).mean()
+    assert model.mean_precision_prior_ == pytest.approx(0.1 / average)
+    model.set_params(mean_precision_prior=0.5).fit(IRIS)
+    assert model.mean_precision_prior_ == pytest.approx(0.5)
 
 
 def test_missing_entries_count_each_feature_for_itself():

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 X = load_iris().data[::3, 1:]
 GAPS = np.where(np.random.default_rng(0).random(X.shape) < 0.2, np.nan, X)
 COV = np.cov(X.T)
-TINY = {"max_iter": 2, "n_draws": 32, "n_restarts": 1}
+TINY = {"max_iter": 2}
 
 
 def models():

@@ -317,7 +317,7 @@ def test_awkward_rows_leave_a_proper_posterior(
 
 MODELS = [
     SVIGaussianMixture(2, random_state=0),
-    BoostedGaussianMixture(2, max_iter=1, n_draws=16, n_restarts=1, random_state=0),
+    BoostedGaussianMixture(2, max_iter=1, random_state=0),
 ]
 each_model = pytest.mark.parametrize("model", MODELS)
 

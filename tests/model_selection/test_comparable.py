@@ -18,6 +18,7 @@ from sklearn.preprocessing import (
 
 from skboost import BoostedBayesianLogisticRegression, EvidenceSearch
 from skboost.model_selection._comparable import check_comparable
+from skboost.strategies import GreedySearch
 
 from .conftest import NormalMean
 
@@ -173,7 +174,7 @@ def test_kinds_of_models_are_not_compared():
 
 
 def test_features_chosen_by_their_labels_get_a_warning():
-    model = boosted(max_iter=1, n_draws=32)
+    model = boosted(max_iter=1, search=GreedySearch(32))
     select = Pipeline([("select", SelectKBest(f_classif)), ("model", model)])
     with pytest.warns(UserWarning, match="SelectKBest may look at y") as caught:
         check(select, {"select__k": 1}, {"select__k": 2})

@@ -22,6 +22,7 @@ from sklearn.utils import get_tags
 from skboost import BoostedBayesianLogisticRegression, EvidenceSearch
 from skboost.callbacks import ELBOMonitor
 from skboost.mixture import SVIGaussianMixture
+from skboost.strategies import GreedySearch
 
 from .conftest import NormalMean, log_evidence
 
@@ -29,7 +30,9 @@ SCALES = [0.01, 0.1, 1.0, 10.0, 100.0]
 
 
 def boosted(**params):
-    return BoostedBayesianLogisticRegression(**{"max_iter": 2, "n_draws": 64} | params)
+    return BoostedBayesianLogisticRegression(
+        **{"max_iter": 2, "search": GreedySearch(64)} | params
+    )
 
 
 @pytest.fixture(scope="module")

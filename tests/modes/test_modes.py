@@ -38,6 +38,7 @@ from skboost.modes import (
 )
 from skboost.modes._climb import Ends
 from skboost.modes._modes import far_draws, promising
+from skboost.strategies import GreedySearch
 from skboost.targets import (
     Budget,
     CallableTarget,
@@ -67,7 +68,7 @@ def normals(means, weights, std=1.0):
 
 corners = normals(CORNERS, SHARES)
 # Limits under which a second mode is left out.
-kept_out = {"max_iter": 1, "max_components": 1}
+kept_out = {"max_iter": 1, "search": GreedySearch(max_components=1)}
 lopsided = normals(np.array([[0.0, 0.0], [12.0, 5.0]]), np.array([0.6, 0.4]))
 
 
@@ -329,7 +330,11 @@ class TestBoxes:
             {"family": StudentT(df=(4.0, 30.0)), "max_iter": 5},
             {"family": "laplace", "max_iter": 5},
             {"family": "gaussian-diag"},
-            {"step_size": "predefined", "corrective": "none", "refine": False},
+            {
+                "step_size": "predefined",
+                "corrective": "none",
+                "search": GreedySearch(refine=False),
+            },
             {"objective": "relbo"},
         ],
         ids=str,
@@ -368,16 +373,31 @@ class TestBoxes:
 
     def test_a_budget_bounds_the_search(self):
         result = boost_posterior(
-            corners, 2, x0=(-10, 10), max_evaluations=2000, n_draws=32, random_state=0
+            corners,
+            2,
+            x0=(-10, 10),
+            max_evaluations=2000,
+            search=GreedySearch(32),
+            random_state=0,
         )
         alone = boost_posterior(
-            corners, 2, x0=CORNERS[0], max_iter=1, n_draws=32, random_state=0
+            corners,
+            2,
+            x0=CORNERS[0],
+            max_iter=1,
+            search=GreedySearch(32),
+            random_state=0,
         )
         assert result.n_evaluations < 0.6 * 2000 + 8 * alone.n_evaluations
 
     def test_max_components_holds_from_the_first_iteration(self):
         result = boost_posterior(
-            corners, 2, x0=(-10, 10), max_components=3, max_iter=3, random_state=0
+            corners,
+            2,
+            x0=(-10, 10),
+            search=GreedySearch(max_components=3),
+            max_iter=3,
+            random_state=0,
         )
         assert max(h["n_components"] for h in result.history) <= 3
 
@@ -508,14 +528,6 @@ class TestProbes:
         result = boost_posterior(log_density, 6, max_iter=2, random_state=0)
         assert_allclose(weights_near(result.posterior, means, 20.0), 0.5, atol=0.1)
 
-    def test_a_scale_leads_far_out(self):
-        means = np.array([[0.0, 0.0], [1e5, 0.0]])
-        hidden = normals(means, np.array([0.5, 0.5]))
-        result = boost_posterior(hidden, 2, x0_scale=[1e5, 1.0], random_state=0)
-        assert_allclose(result.elbo, 0.0, atol=0.01)
-        with pytest.raises(ValueError, match="x0_scale"):
-            boost_posterior(hidden, 2, x0_scale=[1.0, 2.0, 3.0])
-
     def test_one_mode_is_said_to_be_the_only_one(self):
         result = boost_posterior(
             lambda theta: -0.5 * anp.sum(theta**2, axis=1), 2, random_state=0
@@ -632,11 +644,10 @@ class TestFarDraws:
     N = 16_000
     ORDER = np.arange(N)
 
-    def draws(self, family, variances, modes=None, **settings):
+    def draws(self, family, variances, modes=None):
         component = family, family.from_moments([5.0, -3.0], variances)
-        given = self.N, np.random.default_rng(0), np.full((2, 2), 40.0)
         mixture, modes = Mixture.single(component), modes or Modes()
-        return far_draws(mixture, modes, *given, **settings)
+        return far_draws(mixture, modes, self.N, np.random.default_rng(0))
 
     def test_one_in_four_has_the_correlations_of_a_component(self):
         covariance = np.array([[1.0, 0.009], [0.009, 1e-4]])
@@ -647,12 +658,6 @@ class TestFarDraws:
         assert_allclose(log, 0.5 * np.log(2.0 * 50.0), atol=0.1)
         log = np.log(np.abs(away[~alike] / [1.0, 0.01])).mean(axis=0) - self.LOG
         assert_allclose(log, 0.5 * np.log(2.0 * 3000.0), atol=0.1)
-
-    def test_another_is_of_the_users_scale_around_a_start(self):
-        theta = self.draws(DiagonalGaussian(), np.ones(2), x0_scale=[100.0, 0.1])
-        z = (theta - 40.0)[self.ORDER % 4 == 2] / [100.0, 0.1]
-        assert_allclose(z.mean(axis=0), 0.0, atol=0.1)
-        assert_allclose(z.std(axis=0), 1.0, atol=0.05)
 
     def test_where_there_are_several_modes_others_are_around_them(self):
         family, apart = DiagonalGaussian(), 50.0

@@ -17,6 +17,7 @@ from skboost.objectives import (
     joint_gains,
 )
 from skboost.proposals import STOPS, DensityProposer, best_stop, points_at_stops
+from skboost.strategies import GreedySearch
 from skboost.targets import CallableTarget
 
 from ..boosting.conftest import FAR_MODES
@@ -142,7 +143,7 @@ def test_components_of_open_rank_take_part():
 
     result = boost_posterior(
         two_bumps, 6, x0=[-3.0] + [0.0] * 5, objective="relbo", corrective="none",
-        family="gaussian-low-rank", refine=False, max_iter=15, n_draws=256,
+        family="gaussian-low-rank", search=GreedySearch(256, refine=False), max_iter=15,
         random_state=0,
     )  # fmt: skip
     theta = result.posterior.sample(20_000, random_state=99)

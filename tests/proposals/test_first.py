@@ -41,6 +41,7 @@ from skboost.proposals._first import (
 from skboost.proposals._greedy import _starts_at, residual_points
 from skboost.proposals._propagated import has_room, has_room_for_classes, is_wide
 from skboost.proposals._searched_scales import _Searches
+from skboost.strategies import GreedySearch
 from skboost.targets import (
     Budget,
     CallableTarget,
@@ -335,7 +336,12 @@ def test_modes_of_the_starts_get_components_of_the_family(structure, apart):
         return anp.logaddexp(*(-0.5 * anp.sum(z**2, axis=1) for z in (left, right)))
 
     starts = apart * np.array([[-1.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
-    settings = {"x0": starts, "max_iter": 2, "n_draws": 64, "random_state": 0}
+    settings = {
+        "x0": starts,
+        "max_iter": 2,
+        "search": GreedySearch(64),
+        "random_state": 0,
+    }
     family = LowRankGaussian(1) if structure == "low_rank" else FullGaussian()
     mixture = boost_posterior(two_modes, 3, family=family, **settings).posterior.mixture
     assert mixture.n_components == 2

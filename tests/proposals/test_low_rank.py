@@ -23,6 +23,7 @@ from skboost.modes import diagonal_curvature, inverse_curvature, wide_directions
 from skboost.objectives import Candidate
 from skboost.proposals import fit_low_rank, widest
 from skboost.proposals._gaussian import add_columns_to_candidate
+from skboost.strategies import GreedySearch
 from skboost.targets import Budget, CallableTarget
 
 
@@ -212,7 +213,9 @@ def test_columns_that_lose_on_other_draws_are_left_out(monkeypatch):
 
 def test_a_given_rank_stays():
     gaussian = Spiked(60, n_strong=5)
-    result = gaussian.boosted(family=Gaussian("low_rank", 3), max_iter=2, n_draws=64)
+    result = gaussian.boosted(
+        family=Gaussian("low_rank", 3), max_iter=2, search=GreedySearch(64)
+    )
     ranks = {each.family.rank for each in result.posterior.mixture.components}
     assert ranks == {3}
 
@@ -268,7 +271,7 @@ def cost(dim, max_iter):
     """Peak bytes and evaluations."""
     gaussian = Spiked(dim)
     tracemalloc.start()
-    result = gaussian.boosted(max_iter=max_iter, n_draws=64)
+    result = gaussian.boosted(max_iter=max_iter, search=GreedySearch(64))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return peak, result.n_evaluations

@@ -37,7 +37,7 @@ def fitted(proposal=PUBLISHED, **params):
         "corrective": "none", "tol": 0.0, "n_restarts": 1, "n_draws": N_DRAWS,
         "max_iter": 3, "random_state": 0,
     }  # fmt: skip
-    few = StochasticSearch(N_STEPS, n_draws=None)
+    few = StochasticSearch(N_STEPS, n_step_draws=None)
     return BoostedMatrixFactorization(
         RANK, proposal=proposal, search=few, **{**published, **params}
     ).fit(matrix())

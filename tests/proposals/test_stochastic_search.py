@@ -22,7 +22,6 @@ PUBLISHED = {
     "objective": ResidualGain(early_stopping=False),
     "step_size": "predefined",
     "corrective": "none",
-    "refine": False,
     "orbit": None,
     "tol": 0.0,
     "random_state": 0,
@@ -34,7 +33,7 @@ def gaussian(theta):
 
 
 def test_many_steps_on_many_draws_end_at_the_best_component():
-    search = StochasticSearch(1000, n_draws=16, decay_every=25)
+    search = StochasticSearch(1000, n_step_draws=16, decay_every=25, refine=False)
     family = "gaussian-diag"
     run = {**PUBLISHED, "search": search, "family": family, "max_iter": 1}
     (component,) = boost_posterior(gaussian, 2, **run).posterior.mixture.components
@@ -54,7 +53,9 @@ def test_steps_up_a_constant_slope_are_as_long_as_the_rate():
 def test_few_steps_end_near_the_random_start():
     run = {**PUBLISHED, "max_iter": 1}
     ends = [
-        boost_posterior(gaussian, 2, **run, search=StochasticSearch(n_steps))
+        boost_posterior(
+            gaussian, 2, **run, search=StochasticSearch(n_steps, refine=False)
+        )
         for n_steps in (1, 1, 200)
     ]
     once, again, later = [end.posterior.mean() for end in ends]
@@ -67,7 +68,7 @@ def test_few_steps_end_near_the_random_start():
 def test_regressions_boost_by_the_published_rule(residual, family):
     X, y = load_breast_cancer(return_X_y=True)
     X, y = (X - X.mean(axis=0))[::4, :3] / X.std(axis=0)[:3], y[::4]
-    search = StochasticSearch(50, residual=residual)
+    search = StochasticSearch(50, residual=residual, refine=False)
     run = {**PUBLISHED, "search": search, "family": family, "max_iter": 3}
     first = BoostedBayesianLogisticRegression(prior_scale=1.0, **run).fit(X, y)
     second = BoostedBayesianLogisticRegression(prior_scale=1.0, n_jobs=2, **run)
@@ -129,7 +130,12 @@ def test_the_last_iterate_is_the_result_where_that_is_asked_for():
     # for ever wider components, and predefined steps towards these lose ELBO.
     run = {**PUBLISHED, "family": "gaussian-diag", "max_iter": 3}
     best, last = (
-        boost_posterior(gaussian, 2, **run, search=StochasticSearch(300, select=select))
+        boost_posterior(
+            gaussian,
+            2,
+            **run,
+            search=StochasticSearch(300, select=select, refine=False),
+        )
         for select in ("elbo", "last")
     )
     assert [stage.n_components for stage in last.stages] == [1, 2, 3]
@@ -137,7 +143,7 @@ def test_the_last_iterate_is_the_result_where_that_is_asked_for():
 
 
 def test_limits_bind_within_a_search():
-    search = StochasticSearch(5000)
+    search = StochasticSearch(5000, refine=False)
     result = boost_posterior(gaussian, 2, search=search, max_evaluations=500)
     assert result.n_evaluations <= 500
     assert result.history[0]["cut_short"]

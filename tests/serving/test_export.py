@@ -21,6 +21,7 @@ from skboost import (
 )
 from skboost.families import Gaussian, Laplace, StudentT
 from skboost.serving import BinaryClassifier, standalone, write_module
+from skboost.strategies import GreedySearch
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -34,7 +35,8 @@ COUNTS = RNG.poisson(np.exp(0.3 * ETA))
 # Far out too, where tails and wide Gaussians need their own rules.
 NEW = np.concatenate([RNG.normal(size=(40, 3)), 1e3 * RNG.normal(size=(40, 3))])
 TINY = {
-    "n_draws": 32, "max_iter": 2, "tol": 0.0, "prior_scale": 1.0, "random_state": 0
+    "search": GreedySearch(32), "max_iter": 2, "tol": 0.0, "prior_scale": 1.0,
+    "random_state": 0,
 }  # fmt: skip
 
 
@@ -65,7 +67,7 @@ MODELS = {
     "online, three": (ONLINE, THREE, {}),
     "linear": (LINEAR, REAL, {}),
     "linear, known noise": (LINEAR, REAL, {"noise_scale": 0.5}),
-    "linear, t noise": (LINEAR, REAL, {"noise": "student_t", "noise_df": 2.0}),
+    "linear, t noise": (LINEAR, REAL, {"noise": "student_t"}),
     "linear, laplace": (LINEAR, REAL, {"family": "laplace"}),
     "online linear": (STREAM, REAL, {}),
     "online linear, one row": (STREAM, REAL[:1], {}),

@@ -13,6 +13,7 @@ from skboost import (
 )
 from skboost.families import Gaussian
 from skboost.serving import BinaryClassifier, GaussianPart, onnx_model
+from skboost.strategies import GreedySearch
 from skboost.targets import sigmoid_expectation
 
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -26,7 +27,13 @@ ETA = X @ [1.0, -0.5, 2.0]
 TWO = np.array(["no", "yes"])[(ETA + RNG.logistic(size=50) > 0).astype(int)]
 REAL = ETA + RNG.normal(size=50)
 NEW = np.concatenate([RNG.normal(size=(40, 3)), 1e3 * RNG.normal(size=(40, 3))])
-TINY = {"n_draws": 32, "max_iter": 2, "tol": 0.0, "prior_scale": 1.0, "random_state": 0}
+TINY = {
+    "search": GreedySearch(32),
+    "max_iter": 2,
+    "tol": 0.0,
+    "prior_scale": 1.0,
+    "random_state": 0,
+}
 
 
 def outputs(model, X):
@@ -79,7 +86,7 @@ def test_every_width_of_the_linear_predictor(std):
     assert_allclose(found, sigmoid_expectation(mean, std), rtol=0.0, atol=1e-9)
 
 
-NO_VARIANCE = {"noise": "student_t", "noise_df": 2.0, "fit_intercept": False}
+NO_VARIANCE = {"noise": "student_t", "fit_intercept": False}
 REGRESSIONS = {
     "inferred noise": LINEAR(**TINY),
     "known noise": LINEAR(**TINY, noise_scale=0.7),

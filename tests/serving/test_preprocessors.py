@@ -25,6 +25,7 @@ from skboost import (
     BoostedHierarchicalLinearRegression,
     OnlineBayesianLinearRegression,
 )
+from skboost.strategies import GreedySearch
 
 from ..linear_model.conftest import written
 
@@ -32,7 +33,7 @@ RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 4)) * [1.0, 300.0, 0.2, 1.0] + [0.0, 5000.0, -3.0, 1.0]
 ETA = (X - X.mean(axis=0)) @ [1.0, -0.005, 2.0, 0.0] + RNG.logistic(size=60)
 NEW = X[:20] + RNG.normal(size=(20, 4))
-TINY = {"n_draws": 32, "max_iter": 1, "random_state": 0}
+TINY = {"search": GreedySearch(32), "max_iter": 1, "random_state": 0}
 STEPS = {
     "scaler": StandardScaler(),
     "function": make_pipeline(FunctionTransformer(np.negative), StandardScaler()),

@@ -31,6 +31,7 @@ from skboost import (
     SVIMatrixFactorization,
     boost_posterior,
 )
+from skboost.strategies import GreedySearch
 
 # Fragments of the heap: they come and go from fit to fit.
 ALLOWED = 8.0
@@ -57,13 +58,14 @@ def fits():
     rng = np.random.default_rng(0)
     X = np.round(np.abs(rng.normal(size=(30, 3)) * 3.0))
     y = np.arange(30) % 2
-    tiny = {"n_draws": 16, "max_iter": 2, "random_state": 0}
+    others = {"max_iter": 1, "random_state": 0}
+    tiny = {"search": GreedySearch(16), "max_iter": 2, "random_state": 0}
     models = [
         BoostedBayesianLogisticRegression(**tiny, n_jobs=2),
         BoostedBayesianLinearRegression(**tiny),
         BoostedBayesianPoissonRegression(**tiny),
-        BoostedGaussianMixture(2, **tiny | {"n_draws": 4, "max_iter": 1}),
-        BoostedMatrixFactorization(1, **tiny | {"n_draws": 4, "max_iter": 1}),
+        BoostedGaussianMixture(2, **others),
+        BoostedMatrixFactorization(1, n_draws=4, **others),
         OnlineBayesianLogisticRegression(),
         OnlineBayesianLinearRegression(),
         SVIGaussianMixture(2, n_init=2, n_jobs=2, max_iter=5, random_state=0),

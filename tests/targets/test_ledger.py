@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from joblib import Parallel, delayed
 
+from skboost.approximation import Mixture
+from skboost.families import Component, DiagonalGaussian
 from skboost.targets import (
     Budget,
     BudgetSpent,
@@ -43,12 +45,11 @@ def regression():
 
 
 POINTS = np.ones((3, 2))
+PRIOR = Mixture.single(Component(DiagonalGaussian(), np.zeros(4)))
 VIEWS = {
     "itself": lambda target: target,
     "transformed": lambda target: TransformedTarget(target, Constraints("positive", 2)),
-    "with a prior": lambda target: ComposedTarget(
-        target, CallableTarget(log_density, 2, np.negative, vectorized=True)
-    ),
+    "with a prior": lambda target: ComposedTarget(target, PRIOR),
 }
 
 
@@ -171,9 +172,8 @@ def test_a_record_is_what_another_process_goes_on_from():
     def fails(theta):
         raise ArithmeticError("there")
 
-    parts = [CallableTarget(log_density, 2, np.negative, vectorized=True),
-             CallableTarget(fails, 2, vectorized=True, name="log_prior")]  # fmt: skip
-    target, other = ComposedTarget(*parts), CallableTarget(log_density, 2, np.negative)
+    target = CallableTarget(fails, 2, vectorized=True)
+    other = CallableTarget(log_density, 2, np.negative)
     target.log_density(POINTS)
     assert target.n_failures == 3 and "there" in target.first_failure
     other.log_density(POINTS)
@@ -181,16 +181,6 @@ def test_a_record_is_what_another_process_goes_on_from():
     for ledger in (other.ledger, target.ledger):
         ledger.restore(*record)
         assert ledger.record() == record
-
-
-def test_the_slowest_functions_of_a_target_make_its_pace(target):
-    both = VIEWS["with a prior"](target)
-    target.ledger.finish(10, (), 5.0)
-    both.prior.ledger.finish(10, (), 20.0)
-    assert both.ledger.whole_pace == 2.5
-    # What was slower once need not be so again.
-    target.ledger.finish(10, (), 10.0)
-    assert both.ledger.whole_pace == 2.5
 
 
 # --- seconds and shares

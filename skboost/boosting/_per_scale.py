@@ -116,7 +116,7 @@ def _blocks(mixture, nodes):
 
 
 @dataclass(frozen=True)
-class HeldScales:
+class BoostingPerScale:
     """An engine that boosts at every scale apart, by the engine for a known one."""
 
     proposer: ScaleProposer
