@@ -24,8 +24,6 @@ def from_jax(function, dim):
 
     Raises
     ------
-    ImportError
-        If JAX is not installed (extra ``jax``).
     ValueError
         If JAX computes in single precision: the noise of its values is that of whole
         nats where the log density is in the millions.
@@ -33,13 +31,10 @@ def from_jax(function, dim):
     Examples
     --------
     >>> import jax
-    >>> import jax.numpy as jnp
     >>> from skboost import boost_posterior
     >>> from skboost.adapters import from_jax
     >>> jax.config.update("jax_enable_x64", True)
-    >>> def log_density(theta):  # of one point
-    ...     return jnp.sum(2 * theta - jnp.exp(theta))
-    >>> density = from_jax(log_density, dim=2)
+    >>> density = from_jax(lambda theta: -jax.numpy.sum(theta**4), dim=2)
     >>> result = boost_posterior(**density.arguments(), max_iter=1)
     """
     jax = imported("jax")
@@ -107,8 +102,6 @@ def from_pymc(model):
 
     Raises
     ------
-    ImportError
-        If PyMC is not installed (extra ``pymc``).
     ValueError
         For discrete or no free variables.
 
@@ -211,12 +204,6 @@ def from_bridgestan(model):
         to a factor. Where the model rejects they raise: see `failures` of
         `boost_posterior`.
 
-    Raises
-    ------
-    ImportError
-        If BridgeStan is not installed (extra ``bridgestan``).
-    ValueError
-        For a model without parameters.
 
     Examples
     --------

@@ -174,18 +174,13 @@ class RatingRegressor(RegressorMixin, VersionedPickle, BaseEstimator):
         return (self._clipped(mean), std) if return_std else self._clipped(mean)
 
     def predict_interval(self, X, level=0.9):
-        """Central intervals of new ratings, noise included.
+        """Central intervals of new ratings, noise included, of shape (n_pairs, 2).
 
         Parameters
         ----------
         X : array-like of shape (n_pairs, 2)
         level : float, default=0.9
             Probability inside, in (0, 1), of a normal distribution.
-
-        Returns
-        -------
-        ndarray of shape (n_pairs, 2)
-            Lower and upper ends.
         """
         if not 0.0 < level < 1.0:
             raise ValueError(

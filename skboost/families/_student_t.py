@@ -68,15 +68,9 @@ class StudentT(VariationalFamily):
 
     Examples
     --------
-    >>> import autograd.numpy as np
-    >>> from skboost import boost_posterior
+    >>> from skboost import BoostedBayesianPoissonRegression
     >>> from skboost.families import StudentT
-    >>> def log_density(theta):  # tails as those of 5 degrees of freedom
-    ...     return -3.0 * np.sum(np.log1p(theta**2 / 5.0), axis=1)
-    >>> family = StudentT(df=5)
-    >>> result = boost_posterior(log_density, 2, family=family, random_state=0)
-    >>> bool(result.remaining_kl < 0.02)
-    True
+    >>> model = BoostedBayesianPoissonRegression(family=StudentT(df="auto"))
     """
 
     distribution = "student_t"

@@ -220,14 +220,10 @@ class StochasticLineSearch(StepSize):
 
     Parameters
     ----------
-    n_steps : int, default=25
-        Gradient steps at most.
-    rate : float, default=0.1
-        Of the first gradient step.
-    n_draws : int, default=100
-        Draws per gradient, of those that are cached.
-    seed : int, default=0
-        Of the choice of draws.
+    n_steps, rate : int, default=25, and float, default=0.1
+        Gradient steps at most, and the rate of the first.
+    n_draws, seed : int, default=100, and int, default=0
+        Draws per gradient, of those that are cached, and the seed of their choice.
 
     Examples
     --------

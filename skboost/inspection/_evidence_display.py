@@ -27,9 +27,6 @@ class EvidenceDisplay:
     ----------
     figure_, ax_ : matplotlib Figure, matplotlib Axes
 
-    See Also
-    --------
-    skboost.model_selection.EvidenceSearch : Makes the table.
 
     Examples
     --------

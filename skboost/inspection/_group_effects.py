@@ -14,10 +14,8 @@ class GroupEffectsDisplay:
 
     Parameters
     ----------
-    means : ndarray of shape (n_groups,)
-    intervals : ndarray of shape (n_groups, 2)
-    inner : ndarray of shape (n_groups, 2)
-        Narrower intervals, drawn thick.
+    means, intervals, inner : ndarray of shape (n_groups,), (n_groups, 2), (n_groups, 2)
+        The last are narrower intervals, drawn thick.
     labels : sequence of str of length n_groups
     name : str
         What the effect is called, and its scale, below the horizontal axis:
@@ -33,14 +31,12 @@ class GroupEffectsDisplay:
 
     Examples
     --------
-    >>> import numpy as np
+    >>> from sklearn.datasets import load_diabetes
     >>> from skboost import BoostedHierarchicalLinearRegression
     >>> from skboost.inspection import GroupEffectsDisplay
-    >>> rng = np.random.default_rng(0)
-    >>> school = np.repeat(np.arange(8), 5)
-    >>> X = np.column_stack([rng.normal(size=40), school])
-    >>> y = X[:, 0] + rng.normal(size=8)[school] + rng.normal(size=40)
-    >>> model = BoostedHierarchicalLinearRegression(groups=[1], random_state=0)
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> X["decade"] = X["age"].rank(pct=True).mul(9).astype(int)
+    >>> model = BoostedHierarchicalLinearRegression(groups="decade", random_state=0)
     >>> display = GroupEffectsDisplay.from_estimator(model.fit(X, y))
     """
 

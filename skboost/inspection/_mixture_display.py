@@ -21,9 +21,8 @@ class MixtureDisplay:
 
     Parameters
     ----------
-    points : ndarray of shape (n_rows, 2)
-    labels : ndarray of shape (n_rows,)
-        Clusters of the points.
+    points, labels : ndarray of shape (n_rows, 2) and (n_rows,)
+        Rows, and their clusters.
     ellipses : list of ndarray of shape (n_components, n_points, 2)
         The first are those of the expected parameters, the others of draws.
     axes : tuple of str

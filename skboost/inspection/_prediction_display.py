@@ -21,14 +21,10 @@ class PredictionDisplay:
     ----------
     values : ndarray of shape (n_points,)
         Numbers or labels of the horizontal axis.
-    mean : ndarray of shape (n_points, n_lines)
-        Expected responses, a line for each class of several.
-    ends : ndarray of shape (n_points, n_lines, 2)
-        Of their central intervals.
-    lines : list of str
-        What each line is, on the vertical axis or in the legend.
-    name : str
-        What is on the horizontal axis.
+    mean, ends : ndarray of shape (n_points, n_lines) and (n_points, n_lines, 2)
+        Expected responses, a line for each class of several, and central intervals.
+    lines, name : list of str, str
+        What each line is, and what is on the horizontal axis.
     new : ndarray of shape (n_points, 2), default=None
         Ends of central intervals of new responses.
     data : tuple of ndarray, default=None

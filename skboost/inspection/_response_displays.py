@@ -28,16 +28,11 @@ class PredictiveCheckDisplay:
 
     Parameters
     ----------
-    observed : ndarray of shape (n_points,)
-        Of the data: quantiles, or numbers of rows.
-    middle : ndarray of shape (n_points,)
-        Medians over draws of the same.
-    ends : ndarray of shape (n_points, 2)
-        Ends of central intervals over draws.
-    labels : list of str, default=None
-        What is counted; None of quantiles.
-    kind : str, default="response"
-        What the responses are.
+    observed, middle, ends : ndarray of shape (n_points,), (n_points,), (n_points, 2)
+        Quantiles of the data, or numbers of rows; their medians and ends of central
+        intervals over draws.
+    labels, kind : list of str, default=None, and str, default="response"
+        What is counted (None of quantiles), and what the responses are.
     level : float, default=0.9
         Probability of the intervals.
 
@@ -170,10 +165,8 @@ class ResidualDisplay:
 
     Parameters
     ----------
-    residuals : ndarray of shape (n_samples,)
-        Standard deviations.
-    against : ndarray of shape (n_samples,)
-        What is on the horizontal axis of the first panel.
+    residuals, against : ndarray of shape (n_samples,)
+        Standard deviations, and what is on the horizontal axis of the first panel.
     name : str
         What that is called.
     level : float, default=0.9
@@ -183,9 +176,6 @@ class ResidualDisplay:
     ----------
     figure_, ax_ : matplotlib Figure, ndarray of matplotlib Axes of shape (2,)
 
-    See Also
-    --------
-    quantile_residuals : The numbers.
 
     Examples
     --------

@@ -156,8 +156,7 @@ class BoostedGaussianMixture(PointPartition, BayesianMixture, BoostedEstimator):
 
     References
     ----------
-    Locatello, Dresdner, Khanna, Valera, Rätsch: Boosting Black Box Variational
-    Inference, 2018 (Algorithm 1). Paisley, Fazelnia, Barr: Stochastic Variational
+    Locatello et al. 2018 (Algorithm 1). Paisley, Fazelnia, Barr: Stochastic Variational
     Inference with Tuneable Stochastic Annealing (Algorithm 1). Louis: Finding the
     observed information matrix when using the EM algorithm, 1982.
 

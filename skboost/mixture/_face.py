@@ -15,7 +15,7 @@ class BayesianMixture(DensityMixin):
     """Methods of estimators whose ``_predictive`` is a `ClusterPredictive`."""
 
     def score_samples(self, X):
-        """Log posterior predictive density of every row, nats.
+        """Log posterior predictive density of every row, nats, of shape (n_samples,).
 
         Parameters are integrated out: a mixture of Student-t distributions for every
         component of the posterior, exact under it, except for independent priors. There
@@ -27,10 +27,6 @@ class BayesianMixture(DensityMixin):
         ----------
         X : array-like of shape (n_samples, n_features)
             NaN is missing; the density is that of what is observed.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
         """
         check_is_fitted(self)
         return self._predictive.log_density(read_rows(self, X))

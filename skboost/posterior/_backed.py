@@ -100,18 +100,8 @@ class MixtureBacked:
         return z, *(mixture.log_density(z) for mixture in mixtures)
 
     def truncate(self, k):
-        """The `k` heaviest components, weights divided by their sum.
-
-        Parameters
-        ----------
-        k : int
-            At least 1.
-
-        Returns
-        -------
-        posterior
-            Of the same class.
-        """
+        """The `k` (int, at least 1) heaviest components, of the same class, weights
+        rescaled."""
         keep = np.zeros(self.n_components, dtype=bool)
         keep[np.argsort(-self.weights, kind="stable")[: check_size("k", k)]] = True
         return self._with_mixture(self._mixture.keep(keep))
@@ -131,11 +121,6 @@ class MixtureBacked:
         -------
         InferenceData or DataTree
             By the version of ArviZ; its group ``posterior`` has chains and draws.
-
-        Raises
-        ------
-        ImportError
-            If ArviZ is not installed.
         """
         per_chain = -(-check_size("n", n) // check_size("n_chains", n_chains))
         draws = self.sample(per_chain * n_chains, random_state)
@@ -145,9 +130,8 @@ class MixtureBacked:
 class ModelPosterior(MixtureBacked):
     """A posterior over the parameters of a conjugate model, as dicts of arrays.
 
-    Subclasses give ``model``, ``_shapes`` (of the arrays of a draw by name), ``_dict``
-    (rows of draws as dicts) and ``_rows`` (the other way), and say what is in a draw.
-    Settings are the arguments that made the model.
+    Subclasses give ``model``, ``_shapes`` (of a draw's arrays by name), ``_dict`` (rows
+    as dicts) and ``_rows`` (the other way). Settings are arguments that made the model.
     """
 
     __slots__ = ("_settings",)
@@ -164,39 +148,18 @@ class ModelPosterior(MixtureBacked):
         return draws
 
     def sample(self, n=1, random_state=None):
-        """Draws in random order.
+        """Draws in random order: a dict of arrays with a leading axis of draws.
 
         Parameters
         ----------
         n : int, default=1
         random_state : int, RandomState instance or None, default=None
-
-        Returns
-        -------
-        dict
-            Arrays with a leading axis of draws, by the names that the class lists.
         """
         rng = as_generator(random_state)
         return self._dict(self._mixture.sample(check_size("n", n), rng))
 
     def log_density(self, draws):
-        """Log density of draws, shape (n,), nats.
-
-        Parameters
-        ----------
-        draws : dict
-            As `sample` returns.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Nats.
-
-        Raises
-        ------
-        ValueError
-            If an array is missing or has the wrong shape.
-        """
+        """Log density, (n,) in nats, of `draws`, a dict as `sample` returns."""
         checked = {}
         for name, shape in self._shapes.items():
             array = np.asarray(draws.get(name, np.nan), dtype=float)

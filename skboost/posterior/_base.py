@@ -29,8 +29,8 @@ from skboost.targets import TransformedTarget
 class BasePosterior(MixtureBacked):
     """A mixture under its coordinates' names, and what follows from a few methods.
 
-    A subclass has ``dim``, ``mean``, ``std`` and ``sample`` on the scale of its users,
-    and the methods ``_quantiles`` and ``_marginals`` of `MixturePosterior`.
+    A subclass has ``dim``, ``mean``, ``std`` and ``sample`` on the user's scale,
+    ``_quantiles`` and ``_marginals``.
     """
 
     __slots__ = ("_names",)
@@ -46,16 +46,7 @@ class BasePosterior(MixtureBacked):
         return self._names
 
     def index_of(self, i):
-        """Index of a coordinate given by index or name.
-
-        Parameters
-        ----------
-        i : int or str
-
-        Returns
-        -------
-        int
-        """
+        """Index of a coordinate `i` that is given by index or name."""
         if isinstance(i, str):
             if self._names is None or i not in self._names:
                 known = "it has none" if self._names is None else list(self._names)
@@ -70,17 +61,8 @@ class BasePosterior(MixtureBacked):
         return int(i) % self.dim
 
     def renamed(self, names):
-        """The same posterior with other names of its coordinates; None takes them off.
-
-        Parameters
-        ----------
-        names : sequence of str of length dim, or None
-            Distinct.
-
-        Returns
-        -------
-        MixturePosterior
-        """
+        """The same posterior with other `names`, distinct strings; None takes them
+        off."""
         other = copy(self)
         other._names = check_names(names, self.dim)
         return other
@@ -92,11 +74,6 @@ class BasePosterior(MixtureBacked):
         ----------
         level : float, default=0.9
             Probability inside, strictly between 0 and 1.
-
-        Returns
-        -------
-        ndarray of shape (dim, 2)
-            Lower and upper ends.
         """
         tail = 0.5 * (1.0 - check_level(level))
         return self._quantiles([tail, 1.0 - tail])
@@ -114,7 +91,6 @@ class BasePosterior(MixtureBacked):
         Parameters
         ----------
         level : float, default=0.9
-            Probability inside, strictly between 0 and 1.
 
         Returns
         -------
@@ -144,7 +120,7 @@ class BasePosterior(MixtureBacked):
         return f"<pre>{escape(repr(self))}</pre>"
 
     def hellinger(self, other, n=10_000, random_state=None):
-        """Hellinger distance to another posterior: `HellingerEstimate`.
+        """Hellinger distance to another posterior, with its error: `HellingerEstimate`.
 
         Parameters
         ----------
@@ -152,11 +128,6 @@ class BasePosterior(MixtureBacked):
         n : int, default=10_000
             Draws, half from each.
         random_state : int, RandomState instance or None, default=None
-
-        Returns
-        -------
-        HellingerEstimate
-            The distance, between 0 and 1, with its standard error.
         """
         if not isinstance(other, BasePosterior):
             other = BasePosterior(other)
@@ -192,11 +163,6 @@ class BasePosterior(MixtureBacked):
         n : int, default=4000
         random_state : int, RandomState instance or None, default=None
 
-        Returns
-        -------
-        ImportanceSample
-            Draws with log weights, k-hat and effective sample size.
-
         Raises
         ------
         ValueError
@@ -212,18 +178,13 @@ class BasePosterior(MixtureBacked):
     def with_log_joint(self, log_joint):
         """The same posterior, which knows the log joint that reweights it.
 
-        The density of a posterior with orbits (``orbit="auto"``) needs the log joint
-        density. A fit has it, pickles and files do not.
+        The density of a posterior with orbits (``orbit="auto"``) needs it; pickles and
+        files do not have it. Without orbits the posterior is this one.
 
         Parameters
         ----------
         log_joint : callable (n, dim) -> (n,), or object with ``log_density``
             Nats, the one that the posterior was fitted to.
-
-        Returns
-        -------
-        MixturePosterior
-            Of the same class; equal to this one without orbits.
         """
         if not self._mixture.orbiting:
             return self
@@ -238,25 +199,21 @@ class BasePosterior(MixtureBacked):
         return weighted(self.with_log_joint(log_joint)._draw(n, rng), log_joint)
 
     def resample(self, log_joint, n=1000, random_state=None, n_proposals=None):
-        """`n` equally weighted draws of the importance-corrected posterior.
+        """`n` equally weighted draws of the corrected posterior: `ImportanceSample`.
 
         Parameters
         ----------
         log_joint : callable (n, dim) -> (n,), or object with ``log_density``
         n : int, default=1000
+            Heavy draws come more than once.
         random_state : int, RandomState instance or None, default=None
         n_proposals : int, default=None
             Draws from the mixture that are weighted; None means ``max(4 n, 4000)``.
 
-        Returns
-        -------
-        ImportanceSample
-            `n` draws; heavy ones come more than once.
-
         Warns
         -----
         ImportanceWarning
-            If k-hat is above 0.7; a small one is no proof, see `importance_weights`.
+            As `importance_weights`.
         """
         rng = as_generator(random_state)
         draw = self.with_log_joint(log_joint)._draw
@@ -274,13 +231,6 @@ class BasePosterior(MixtureBacked):
         level : float, default=0.95
             Confidence of either end of ``interval`` against Monte Carlo error.
         random_state : int, RandomState instance or None, default=None
-
-        Returns
-        -------
-        Evidence
-            ``elbo`` estimates a lower bound of ln Z; ``log_evidence`` estimates ln Z
-            by importance sampling, also from half as many draws of copies with heavy
-            tails, and bounds nothing; each with a standard error.
 
         Warns
         -----
@@ -313,20 +263,8 @@ class BasePosterior(MixtureBacked):
 
         Parameters
         ----------
-        log_joint : callable (n, dim) -> (n,), or object with ``log_density``
-            Nats; -inf is legal.
-        n : int, default=4000
-        random_state : int, RandomState instance or None, default=None
-
-        Returns
-        -------
-        ErrorEstimates
-            Each field has its meaning there.
-
-        Warns
-        -----
-        ImportanceWarning
-            If k-hat is above 0.7.
+        log_joint, n, random_state
+            As in `importance_weights`, with the same warning.
         """
         return self._weighted(log_joint, n, random_state).errors()
 
@@ -336,10 +274,6 @@ class BasePosterior(MixtureBacked):
         return dict(zip(self._names, draws.T, strict=True))
 
     def save(self, path):
-        """Write to exactly `path`: an npz archive without pickled objects.
-
-        Parameters
-        ----------
-        path : str or path-like
-        """
+        """Write to `path` (str or path-like): an npz archive without pickled
+        objects."""
         save_mixture(path, self._mixture, self._names, self.constraints)

@@ -27,11 +27,9 @@ class HellingerEstimate(NamedTuple):
     >>> from skboost import boost_posterior
     >>> def log_density(theta):
     ...     return np.sum(2 * theta - np.exp(theta), axis=1)
-    >>> first = boost_posterior(log_density, 2, max_iter=1).posterior
-    >>> second = boost_posterior(log_density, 2, max_iter=3).posterior
-    >>> estimate = first.hellinger(second, random_state=0)
-    >>> bool(0 <= estimate.distance < 0.2)
-    True
+    >>> posterior = boost_posterior(log_density, 2, random_state=0).posterior
+    >>> posterior.hellinger(posterior, random_state=0).distance
+    0.0
     """
 
     distance: float
@@ -43,8 +41,8 @@ class HellingerEstimate(NamedTuple):
 def hellinger_distance(first, second, n, rng):
     """`HellingerEstimate` from `n` draws, half from each mixture.
 
-    Under ``r = (p + q) / 2``, ``H^2 = E_r[(sqrt p - sqrt q)^2 / (p + q)]``: terms in
-    [0, 1], all zero where the mixtures agree, and no region of either is missed.
+    Under ``r = (p + q) / 2``, ``H^2 = E_r[(sqrt p - sqrt q)^2 / (p + q)]`` has terms in
+    [0, 1].
     """
     halves = [mixture.stratified_draws(n // 2, rng) for mixture in (first, second)]
     theta = np.concatenate([half[0] for half in halves])
@@ -105,17 +103,6 @@ class ErrorEstimates:
     References
     ----------
     Campbell & Li 2019, Universal Boosting Variational Inference, Propositions 4 to 8.
-
-    Examples
-    --------
-    >>> import autograd.numpy as np
-    >>> from skboost import boost_posterior
-    >>> def log_density(theta):
-    ...     return np.sum(2 * theta - np.exp(theta), axis=1)
-    >>> posterior = boost_posterior(log_density, 2, random_state=0).posterior
-    >>> errors = posterior.error_estimates(log_density, random_state=0)
-    >>> bool(0 <= errors.hellinger < 0.2)
-    True
     """
 
     hellinger_squared: float
@@ -135,20 +122,10 @@ class ErrorEstimates:
         return float(np.sqrt(self.hellinger_squared))
 
     def exceedance(self, t):
-        """Probability that a self-normalised importance average errs by much.
+        """Probability, at most, that a self-normalised importance average errs by much.
 
-        At most ``(1 + 4 sqrt(1 + t) / t) importance_error``, capped at one, that its
-        error exceeds t times ``sqrt(E_p[f^2])`` (Proposition 7).
-
-        Parameters
-        ----------
-        t : float
-            Positive.
-
-        Returns
-        -------
-        float
-            Between 0 and 1.
+        ``(1 + 4 sqrt(1 + t) / t) importance_error``, capped at one, that its error
+        exceeds t (a positive float) times ``sqrt(E_p[f^2])`` (Proposition 7).
         """
         if not t > 0:
             raise ValueError(f"t must be positive; got {t!r}.")

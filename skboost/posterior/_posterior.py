@@ -54,13 +54,11 @@ class MixturePosterior(BasePosterior):
     Examples
     --------
     >>> import numpy as np
-    >>> from skboost.families import Component, Gaussian
+    >>> from skboost.families import DiagonalGaussian
     >>> from skboost.posterior import Mixture, MixturePosterior
-    >>> family = Gaussian("diag")
-    >>> parts = tuple(Component(family, np.array([m, 0.0])) for m in (-1.0, 1.0))
-    >>> posterior = MixturePosterior(Mixture(parts, np.array([0.5, 0.5])))
-    >>> posterior.std().round(3)
-    array([1.414])
+    >>> normal = Mixture.single((DiagonalGaussian(), np.zeros(2)))
+    >>> MixturePosterior(normal).std()
+    array([1.])
     """
 
     __slots__ = ()
@@ -73,61 +71,32 @@ class MixturePosterior(BasePosterior):
         return quantile_table(self._mixture, range(self.dim), levels)
 
     def log_density(self, theta):
-        """Log density in nats at `theta` (n, dim), shape (n,).
-
-        Parameters
-        ----------
-        theta : array-like of shape (n, dim)
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Nats.
-        """
+        """Log density in nats at `theta` (n, dim), shape (n,)."""
         return self._mixture.log_density(theta)
 
     def sample(self, n=1, random_state=None):
         """Draws in random order, shape (n, dim).
 
-        Quasi-random within each component: averages over them are at least as
-        accurate as over independent draws.
+        Quasi-random within each component: averages over them are at least as accurate
+        as over independent draws.
 
         Parameters
         ----------
         n : int, default=1
         random_state : int, RandomState instance or None, default=None
-
-        Returns
-        -------
-        ndarray of shape (n, dim)
         """
         return self._mixture.sample(check_size("n", n), as_generator(random_state))
 
     def mean(self):
-        """Posterior mean, shape (dim,).
-
-        Returns
-        -------
-        ndarray of shape (dim,)
-        """
+        """Posterior mean, shape (dim,)."""
         return self._mixture.mean()
 
     def covariance(self):
-        """Posterior covariance, shape (dim, dim).
-
-        Returns
-        -------
-        ndarray of shape (dim, dim)
-        """
+        """Posterior covariance, shape (dim, dim)."""
         return self._mixture.covariance()
 
     def std(self):
-        """Posterior standard deviations, shape (dim,).
-
-        Returns
-        -------
-        ndarray of shape (dim,)
-        """
+        """Posterior standard deviations, shape (dim,)."""
         return self._mixture.std()
 
     def marginal(self, i):
@@ -156,22 +125,13 @@ class MixturePosterior(BasePosterior):
         Each has ``location``, ``log_density`` (nats), the total ``weight`` and the
         indices (``components``) of the components whose means climb to it, and its
         ``distance`` from the highest mode in standard deviations.
-
-        Returns
-        -------
-        list of Mode
         """
         return mixture_modes(self.mixture)
 
     @classmethod
     def load(cls, path):
-        """Posterior that `save` wrote; refuses other files with a ValueError.
-
-        Returns
-        -------
-        MixturePosterior or TransformedPosterior
-            Whichever was saved.
-        """
+        """Posterior that `save` wrote, of its class; refuses other files with a
+        ValueError."""
         archive = reading_archive(path, FORMAT, FORMAT_VERSION, "MixturePosterior.save")
         with archive as (header, arrays):
             return as_posterior(*loaded_mixture(header, arrays))
@@ -185,10 +145,8 @@ class MixturePosterior(BasePosterior):
 class TransformedPosterior(MixturePosterior):
     """Posterior of constrained parameters: a mixture of unconstrained ones, mapped.
 
-    Everything it returns is on the user's scale, except `mixture`. Two posteriors with
-    the same constraints have the Hellinger distance of their mixtures; importance
-    weights, evidence and error estimates take the log joint on the user's scale, and
-    the Jacobian cancels. Marginals are exact, by change of variables, for a coordinate
+    Everything it returns, and every log joint that it takes, is on the user's scale,
+    except `mixture`. Marginals are exact, by change of variables, for a coordinate
     with a transform of its own; inside a simplex or among ordered coordinates they come
     from fixed draws: quantiles and cdf to about 1e-3 in probability, the density by
     kernels. Behind a warp no coordinate has a transform of its own: all
@@ -203,10 +161,8 @@ class TransformedPosterior(MixturePosterior):
 
     Attributes
     ----------
-    mixture : Mixture
-        The unconstrained core.
-    constraints : Constraints
-    names : tuple of str or None
+    mixture, constraints, names
+        As given; names are a tuple, or None.
 
     Examples
     --------
@@ -343,10 +299,8 @@ class TransformedPosterior(MixturePosterior):
         """Local maxima of the *unconstrained* density, highest first: list of `Mode`.
 
         Each has its ``location`` on the user's scale. ``log_density`` and ``distance``
-        are those of the unconstrained coordinates: a density has other maxima on
-        every scale, and may have none on the user's (at an edge it may be infinite).
-        Behind a warp they are the maxima that climbs from the components' centres
-        reach; ``distance`` is then taken before the warp.
+        are those of the unconstrained coordinates, or before a warp: a density has
+        other maxima on every scale, and may have none on the user's.
         """
         modes = mixture_modes(self.mixture, self._constraints.warp)
         locations = self._constraints.forward(np.array([m.location for m in modes]))

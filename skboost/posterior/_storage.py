@@ -23,10 +23,7 @@ FORMAT_VERSION = 4
 
 
 def write_archive(path, file_format, version, header, arrays):
-    """Write a header that JSON can hold, and arrays, to exactly `path`.
-
-    An earlier file is replaced when the new one is complete.
-    """
+    """Write a header that JSON can hold, and arrays, to exactly `path`, as a whole."""
     header = {
         "format": file_format,
         "format_version": version,
@@ -42,9 +39,7 @@ def write_archive(path, file_format, version, header, arrays):
 def refusing_damage(path, writer):
     """Context in which whatever a damaged or foreign file leads to is a ValueError.
 
-    Damage shows in many ways: in the archive, in its compression, in the header of an
-    array, or in a record that lacks what it should have. The message says that `path`
-    should be a file by `writer`.
+    It says that `path` should be a file by `writer`.
     """
     # Whether there is such a file is not a question of its format.
     with open(path, "rb"):
@@ -69,8 +64,8 @@ class _Refusal(ValueError):
 def reading_archive(path, file_format, version, writer):
     """Context with the header and the arrays of a file that `write_archive` wrote.
 
-    A file that is no archive of this format, or is of a version after `version`, is a
-    ValueError, and so is what its content leads to: see `refusing_damage`.
+    Other files, and later versions than `version`, are ValueErrors; see
+    `refusing_damage`.
     """
     with refusing_damage(path, writer):
         with np.load(path, allow_pickle=False) as archive:
@@ -239,9 +234,8 @@ def family_from(record):
 def write_atomically(path, write):
     """Write a file so that whoever looks finds the old one whole or the new one.
 
-    What is written goes to a temporary file in the same folder, is forced to the disk,
-    and only then takes the place of `path`. Where any of it fails, a full disk for
-    one, the file that was there before is still there, and nothing beside it.
+    A temporary file in the same folder is forced to the disk and takes the place of
+    `path`; where that fails nothing has changed.
     """
     # A link stays one: it is what it points to that is written.
     path = os.path.realpath(os.fspath(path))

@@ -41,13 +41,10 @@ class TransformedMarginal(BaseMarginal):
     --------
     >>> import autograd.numpy as np
     >>> from skboost import boost_posterior
-    >>> def log_density(theta):
-    ...     return np.sum(2 * theta - np.exp(theta), axis=1)
     >>> def log_gamma(theta):  # Gamma(3, 1)
     ...     return 2 * np.log(theta[:, 0]) - theta[:, 0]
     >>> result = boost_posterior(log_gamma, 1, constraints="positive", random_state=0)
-    >>> posterior = result.posterior
-    >>> bool(posterior.marginal(0).quantile(0.01) > 0)
+    >>> bool(result.posterior.marginal(0).quantile(0.01) > 0)
     True
     """
 
@@ -103,18 +100,10 @@ class TransformedMarginal(BaseMarginal):
 class SampledMarginal(BaseMarginal):
     """Marginal of one coordinate of a block, from weighted draws.
 
-    The distribution function and the quantiles are those of the draws, good to about
-    1e-3 in probability. The density is a kernel estimate on the scale of `range`, one
-    bandwidth for each component, good to a few per cent, and smoother than the truth.
-
-    Parameters
-    ----------
-    draws, row_weights, source : ndarray of shape (n,)
-        Of the coordinate; their weights, which sum to one; their components.
-    weights : ndarray of shape (n_components,)
-        Of the components.
-    range : Elementwise
-        Transform whose range the coordinate has.
+    Distribution function and quantiles are those of `draws` (n,) with `row_weights` and
+    a component each, `source`, good to 1e-3 in probability; the density is a kernel
+    estimate on the scale of `range`, good to a few per cent. `weights` are those of
+    components.
     """
 
     draws: np.ndarray
@@ -208,9 +197,7 @@ def fixed_draws(mixture, constraints):
 def moments(mixture, constraints, draws=None):
     """Means and standard deviations on the user's scale, each of shape (dim,).
 
-    A coordinate with a transform of its own: quadrature over the marginal of each
-    component. One in a block: from fixed draws, the means of ordered ones excepted.
-    Those of a periodic coordinate are circular: see `Periodic.moments`.
+    By quadrature over marginals, or in blocks from fixed draws; see `Periodic.moments`.
     """
     mean, std = np.empty(constraints.dim), np.empty(constraints.dim)
     for transform, columns, free in constraints.parts:
@@ -247,10 +234,9 @@ def _weighted(theta, mass, constraints, columns):
 
 
 def covariance(mixture, constraints):
-    """Covariance on the user's scale, shape (dim, dim).
+    """Covariance (dim, dim) on the user's scale: correlations of draws, `moments` else.
 
-    Correlations of fixed draws times the standard deviations of `moments`; NaN
-    beside an infinite variance. Periodic coordinates are distances from their mean.
+    NaN beside an infinite variance. Periodic coordinates are distances from their mean.
     """
     draws = fixed_draws(mixture, constraints)
     mean, std = moments(mixture, constraints, draws)
@@ -272,10 +258,9 @@ def covariance(mixture, constraints):
 def coordinate_moments(mixture, i, transform):
     """Mean and standard deviation of ``transform(z_i)``.
 
-    Gauss-Legendre on panels of half a standard deviation of each component, split
-    where the transform bends: about 1e-9 of the standard deviation for smooth
-    components, 1e-4 for those with kinks away from their mean. Infinite where an
-    unbounded transform meets a tail that does not fall fast enough, or above e^300.
+    Gauss-Legendre on panels of half a standard deviation, split where the transform
+    bends: to 1e-9, or 1e-4 with kinks. Infinite where tails do not fall fast enough, or
+    above e^300.
     """
     z, weights = _quadrature_rule(mixture, i, transform)
     theta, weights = transform.forward(z[weights > 0]), weights[weights > 0]
@@ -301,10 +286,7 @@ def _is_bounded(transform):
 
 
 def _quadrature_rule(mixture, i, transform):
-    """Nodes and weights of an integral against the marginal of coordinate i.
-
-    What lies beyond the panels is put on their ends where `transform` is bounded.
-    """
+    """Nodes and weights against the marginal of coordinate i; tails are on the ends."""
     means = mixture.component_locations()[:, i]
     scales = mixture.component_scales()[:, i]
     nodes, weights = [], []
@@ -337,11 +319,8 @@ def _diverges(mixture, i, transform, power):
 
 
 def _ordered_mean(mixture, free):
-    """Means of ordered coordinates, and which have a variance.
-
-    The first coordinate is z itself; each step to the next is a lognormal-like
-    variable with moments by quadrature.
-    """
+    """Means of ordered coordinates, by quadrature of steps, and which have a
+    variance."""
     steps = [coordinate_moments(mixture, i, LowerBound(0.0)) for i in free[1:]]
     increments = np.array([mixture.mean()[free[0]], *(mean for mean, _ in steps)])
     spreads = np.array([mixture.std()[free[0]], *(std for _, std in steps)])

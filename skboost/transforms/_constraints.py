@@ -50,19 +50,10 @@ class Constraints:
 
     Attributes
     ----------
-    dim : int
     n_free : int
-        Number of unconstrained coordinates: `dim`, less one for each simplex. They
-        keep the order of the user's; the last of a simplex is left out.
-    parts : tuple of Part
-    warp : Warp or None
-        Map of the unconstrained coordinates; see `WarpedConstraints`.
-
-    Raises
-    ------
-    ValueError
-        For an unknown constraint, name or index, for ``low >= high``, for a
-        coordinate that is named twice, and for a simplex of one coordinate.
+        Number of unconstrained coordinates: `dim`, less the last of each simplex.
+    dim, parts, warp : int, tuple of Part, Warp or None
+        See `WarpedConstraints` for the last, a map of the unconstrained coordinates.
 
     Examples
     --------

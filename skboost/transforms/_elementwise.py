@@ -168,13 +168,6 @@ class Periodic(Elementwise):
     cut : float or None, default=None
         In ``low <= cut < high``. None is `low`; `boost_posterior` puts it where the
         density is low, unless it is given.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skboost.transforms import Periodic
-    >>> Periodic(cut=np.pi).forward(np.array([-1.0, 1.0])).round(3)
-    array([4.831, 1.452])
     """
 
     breakpoints = Interval.breakpoints

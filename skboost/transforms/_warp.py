@@ -272,25 +272,15 @@ class WarpedConstraints(Constraints):
 
     Attributes
     ----------
-    dim, n_free, parts
-        As in `Constraints`; there is one part, of all coordinates together.
-    base : Constraints
-    warp : Warp
-
-    Raises
-    ------
-    ValueError
-        Where the dimensions differ.
+    dim, n_free, parts, base, warp
+        As in `Constraints`, with one part, and as given.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from skboost.transforms import Constraints, Warp, WarpedConstraints
-    >>> one, none = np.ones(1), np.zeros((1, 1))
-    >>> warp = Warp([0.5], np.eye(1), one, one, none, none)
-    >>> warped = WarpedConstraints(Constraints("positive", dim=1), warp)
-    >>> warped.forward(np.zeros((1, 1))).round(4)
-    array([[1.6487]])
+    >>> warp = Warp([0.5], [[1.0]], [1.0], [1.0], [[0.0]], [[0.0]])
+    >>> WarpedConstraints(Constraints("positive", dim=1), warp).n_free
+    1
     """
 
     def __init__(self, base, warp):
