@@ -38,9 +38,8 @@ class ELBOMonitor:
     >>> from skboost.callbacks import ELBOMonitor
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> monitor = ELBOMonitor()
-    >>> model = BoostedBayesianLogisticRegression(max_iter=2, random_state=0)
-    >>> _ = model.set_callbacks(monitor).fit(X[:, :3] / 100, y)
-    >>> [record["iteration"] for record in monitor.records][0]
+    >>> _ = BoostedBayesianLogisticRegression().set_callbacks(monitor).fit(X[:, :3], y)
+    >>> monitor.records[0]["iteration"]
     1
     """
 

@@ -45,16 +45,7 @@ _KNOWN_FUNCTIONS = {
 
 
 class CheckpointWarning(UserWarning):
-    """A checkpoint could not be written; the fit goes on and the earlier one stays.
-
-    Examples
-    --------
-    >>> import warnings
-    >>> from skboost.exceptions import CheckpointWarning
-    >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("error", CheckpointWarning)
-    ...     pass
-    """
+    """A checkpoint could not be written; the fit goes on and the earlier one stays."""
 
 
 @dataclass

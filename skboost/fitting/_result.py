@@ -95,9 +95,6 @@ class BoostingResult(VersionedPickle):
     >>> def log_density(theta):
     ...     return np.sum(2 * theta - np.exp(theta), axis=1)
     >>> result = boost_posterior(log_density, 2, random_state=0)
-    >>> low, high = result.remaining_kl_interval
-    >>> bool(low <= high), result.n_evaluations > 0
-    (True, True)
     >>> result.posterior.mean().round(1)
     array([0.4, 0.4])
     """
@@ -239,14 +236,10 @@ class BoostingResult(VersionedPickle):
         return {**super().__getstate__(), **without}
 
     def save(self, path):
-        """Write to exactly `path`: an npz archive without pickled objects.
+        """Write to `path` (str or path-like): an npz archive without pickled objects.
 
-        Everything is kept, the stages too; a component that several of them share is
-        stored once.
-
-        Parameters
-        ----------
-        path : str or path-like
+        Everything is kept, the stages too; a component that several share is stored
+        once.
         """
         posterior = self.posterior
         header, arrays = pack_mixtures([p.mixture for p in (posterior, *self.stages)])
@@ -337,12 +330,6 @@ class FitInterrupted(KeyboardInterrupt):
         Of the iterations that were done. The log density was not evaluated again: the
         estimates are from the draws by which the best iteration was judged, and no
         probe looked for modes outside the mixture.
-
-    Examples
-    --------
-    >>> from skboost.exceptions import FitInterrupted
-    >>> issubclass(FitInterrupted, KeyboardInterrupt)
-    True
     """
 
     def __init__(self, message, result):

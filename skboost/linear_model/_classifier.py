@@ -86,16 +86,12 @@ class ClassAnswers(Answers, ClassifierMixin):
 
     @answer
     def predict(self, X, offset=None, **of_groups):
-        """Most probable class of every row.
+        """Most probable class of every row, of shape (n_samples,).
 
         Parameters
         ----------
         X, offset
             As in `predict_proba`.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
         """
         codes = self.predict_proba(X, offset, **of_groups).argmax(axis=1)
         return self.classes_[codes]
@@ -376,8 +372,7 @@ def staged_predict_proba(self, X, offset=None):
 
     Parameters
     ----------
-    X : {array-like, sparse matrix} of shape (n_samples, n_features)
-    offset : array-like of shape (n_samples,), default=None
+    X, offset
         As in `predict_proba`.
 
     Yields

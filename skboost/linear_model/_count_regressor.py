@@ -149,17 +149,12 @@ class CountAnswers(Answers, RegressorMixin):
         return explained_deviance(y, mean, weight, rows[-1])
 
     def dispersion_interval(self, level=0.9):
-        """Central credible interval of the dispersion.
+        """Central credible interval of the dispersion, of shape (2,).
 
         Parameters
         ----------
         level : float, default=0.9
             Posterior probability inside, in (0, 1).
-
-        Returns
-        -------
-        ndarray of shape (2,)
-            Lower and upper end.
 
         Raises
         ------

@@ -64,8 +64,6 @@ class FormulaEstimator(NewRows, BoostedEstimator):
         ------
         ValueError
             For a formula that can not be read, and for columns that are missing.
-        ImportError
-            Without formulaic (extra ``formula``).
         """
         known = signature(cls.fit).parameters
         keywords = {name: parameters.pop(name) for name in known & parameters.keys()}

@@ -287,11 +287,6 @@ class HierarchicalEstimator(FormulaEstimator):
             By the version of ArviZ. Its group ``posterior`` has ``coef`` by feature,
             ``intercept``, the rows of ``variance_components_``, and for each factor
             such as ``effects(county)`` by group and effect.
-
-        Raises
-        ------
-        ImportError
-            If ArviZ is not installed.
         """
         per_chain = -(-check_size("n", n) // check_size("n_chains", n_chains))
         drawn = self._drawn(per_chain * n_chains, as_generator(random_state))

@@ -146,8 +146,7 @@ class BoostedHierarchicalLinearRegression(NumberAnswers, HierarchicalEstimator):
     ----------
     Gelman and Hill: Data Analysis Using Regression and Multilevel/Hierarchical Models,
     2007 (chapters 12 and 13). Gelman: Prior distributions for variance parameters in
-    hierarchical models, Bayesian Analysis 1, 2006. Locatello, Dresdner, Khanna, Valera,
-    Rätsch: Boosting Black Box Variational Inference, 2018 (Algorithm 1).
+    hierarchical models, Bayesian Analysis 1, 2006. Locatello et al. 2018 (Algorithm 1).
     Lindstrom and Bates, Journal of the American Statistical Association 83, 1988 (sums
     over rows). Lewandowski, Kurowicka, Joe, Journal of Multivariate Analysis 100, 2009
     (the prior of correlations). Vanhatalo, Jylänki and Vehtari, Advances in Neural

@@ -80,15 +80,10 @@ class BoostedHierarchicalOrdinalRegression(BoostedHierarchicalLogisticRegression
     >>> rng = np.random.default_rng(0)
     >>> judge, sugar = np.repeat(np.arange(8), 10), rng.normal(size=80)
     >>> taste = sugar + rng.normal(size=8)[judge] + rng.logistic(size=80)
-    >>> y = np.array(["bad", "fair", "good"])[np.digitize(taste, [-1.0, 1.0])]
-    >>> X = np.column_stack([sugar, judge])
-    >>> model = BoostedHierarchicalOrdinalRegression(
-    ...     categories=["bad", "fair", "good"], groups=[1], random_state=0
-    ... ).fit(X, y)
-    >>> model.predict_proba([[0.5, 3], [0.5, 99]]).shape
+    >>> X, y = np.column_stack([sugar, judge]), np.digitize(taste, [-1.0, 1.0])
+    >>> model = BoostedHierarchicalOrdinalRegression(groups=[1], random_state=0)
+    >>> model.fit(X, y).predict_proba([[0.5, 3], [0.5, 99]]).shape
     (2, 3)
-    >>> bool(model.thresholds_[0] < model.thresholds_[1])
-    True
     """
 
     _scale_of_effects = "log odds of higher classes"

@@ -153,8 +153,7 @@ class BoostedBayesianLinearRegression(BayesianRegressor, FlatRegression):
 
     References
     ----------
-    Locatello, Dresdner, Khanna, Valera, Rätsch: Boosting Black Box Variational
-    Inference, 2018 (Algorithm 1). Gelman et al.: Bayesian Data Analysis, 3rd edition,
+    Locatello et al. 2018 (Algorithm 1). Gelman et al.: Bayesian Data Analysis,
     2013, chapters 14 (linear regression) and 17 (Student-t noise).
 
     Examples

@@ -176,9 +176,8 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, FlatRegression):
         Over nodes gains and gaps are exact, with the node as a coordinate.
     n_dropped_ : int
         Rows that `fit` left out under ``missing="drop"``.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Where `X` has names of features.
+    n_features_in_, feature_names_in_ : int, ndarray of shape (`n_features_in_`,)
+        As in scikit-learn.
 
     See Also
     --------

@@ -44,13 +44,10 @@ def export(self, path, preprocessor=None):
     ValueError
         For labels and categories that are no strings, numbers or booleans, and for a
         preprocessor with other steps, or that does not give the model's columns.
-    OSError
-        If the file can not be written; an earlier one stays.
 
     Notes
     -----
-    The file holds the lines that the estimator itself predicts with. It runs as any
-    Python module does: import only those that you wrote.
+    The file runs as any Python module does: import only those that you wrote.
     """
     plain = _plain_model(self, preprocessor)
     before = steps_before(preprocessor, self.n_features_in_)
@@ -84,8 +81,6 @@ def to_onnx(self, dtype="float64", preprocessor=None):
     NotImplementedError
         For other models: counts, those fitted with offsets, and, of two classes,
         components that are not Gaussian. `export` writes those.
-    ImportError
-        Without onnx.
     """
     plain = _plain_model(self, preprocessor)
     if getattr(self._model_, "exposed", False):
@@ -123,11 +118,6 @@ def set_feature_names(self, names):
     -------
     self
         `posterior_`, its tables and its pictures have the names.
-
-    Raises
-    ------
-    ValueError
-        If there is not one name for each feature.
     """
     check_is_fitted(self)
     values = np.asarray(names)
@@ -161,17 +151,12 @@ def predict_latent(self, X):
 
 
 def coef_interval(self, level=0.9):
-    """Central credible intervals of the coefficients.
+    """Central credible intervals of the coefficients, of shape (n_features, 2).
 
     Parameters
     ----------
     level : float, default=0.9
         Posterior probability inside, in (0, 1).
-
-    Returns
-    -------
-    ndarray of shape (n_features, 2)
-        Lower and upper ends.
     """
     return coefficient_ends(self, level)[0]
 

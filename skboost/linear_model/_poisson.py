@@ -144,8 +144,7 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, FlatRegression):
 
     References
     ----------
-    Locatello, Dresdner, Khanna, Valera, Rätsch: Boosting Black Box Variational
-    Inference, 2018 (Algorithm 1). Gelman et al.: Bayesian Data Analysis, 3rd edition,
+    Locatello et al. 2018 (Algorithm 1). Gelman et al.: Bayesian Data Analysis,
     2013, chapter 16 (generalised linear models). Cameron and Trivedi: Regression
     Analysis of Count Data, 2nd edition, 2013, chapter 3. Aitchison and Ho: The
     multivariate Poisson-log normal distribution, Biometrika 76, 1989.

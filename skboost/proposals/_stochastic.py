@@ -95,13 +95,7 @@ class StochasticSearch(GreedySearch):
         self.select = select
 
     def check(self, family):
-        """Refuse hyperparameters that mean nothing.
-
-        Raises
-        ------
-        ValueError
-            With the name of the parameter.
-        """
+        """Refuse hyperparameters that mean nothing by a ValueError that names them."""
         super().check(family)
         for name in ("n_steps", "decay_every", "n_step_draws"):
             if name != "n_step_draws" or self.n_step_draws is not None:

@@ -54,13 +54,7 @@ class GreedySearch(BaseEstimator):
         return {name: getattr(self, name) for name in names}
 
     def check(self, family):
-        """Refuse hyperparameters that mean nothing.
-
-        Raises
-        ------
-        ValueError
-            With the name of the parameter.
-        """
+        """Refuse hyperparameters that mean nothing by a ValueError that names them."""
         self._require_whole("n_draws", least=2)
         if self.max_components is not None:
             self._require_whole("max_components")

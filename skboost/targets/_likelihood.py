@@ -183,16 +183,7 @@ class Logistic(Likelihood):
 
 
 class OverdispersionWarning(UserWarning):
-    """Counts vary more around their means than the Poisson likelihood allows.
-
-    Examples
-    --------
-    >>> import warnings
-    >>> from skboost.exceptions import OverdispersionWarning
-    >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("error", OverdispersionWarning)
-    ...     pass
-    """
+    """Counts vary more around their means than the Poisson likelihood allows."""
 
 
 class Poisson(Likelihood):

@@ -34,15 +34,9 @@ class NoiseScalePrior(CheckedPrior):
 
     Examples
     --------
-    >>> from sklearn.datasets import load_diabetes
     >>> from skboost import BoostedBayesianLinearRegression
     >>> from skboost.priors import NoiseScalePrior
-    >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = BoostedBayesianLinearRegression(
-    ...     noise_prior=NoiseScalePrior(weight=2.0), random_state=0
-    ... )
-    >>> bool(50 < model.fit(X, y).noise_scale_ < 60)
-    True
+    >>> model = BoostedBayesianLinearRegression(noise_prior=NoiseScalePrior(weight=2.0))
     """
 
     def __init__(self, weight=1.0, scale="auto"):
