@@ -57,7 +57,8 @@ def names_of(name, features, intercept=("intercept",)):
 @every
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_coefficients_and_their_posterior(name, fit_intercept):
-    model = fitted(name, fit_intercept=fit_intercept, max_iter=1)
+    without = {} if fit_intercept else {"fit_intercept": False}
+    model = fitted(name, **without, max_iter=1)
     intercept = ["intercept"] if fit_intercept else []
     names = names_of(name, features(name), intercept)
     assert list(model.posterior_.names) == names
@@ -367,6 +368,7 @@ BAD_OFFSETS = [
     (np.full(48, -np.inf), "in row 0"),
     (np.where(np.arange(48) == 7, np.nan, 1.0), "got nan in row 7"),
     (["a"] * 48, "must be an array"),
+    (np.full(48, 1.0 + 1j), "must be an array"),
 ]
 BAD_EXPOSURES = [(-np.ones(48), "positive"), (np.zeros(48), "positive .* in row 0")]
 BAD_PARAMETERS = {

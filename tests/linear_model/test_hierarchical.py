@@ -6,7 +6,6 @@ from copy import copy
 
 import numpy as np
 import pytest
-from scipy.stats import halfnorm, invgamma, norm
 
 from skboost import (
     BoostedHierarchicalLinearRegression,
@@ -14,8 +13,9 @@ from skboost import (
     BoostedHierarchicalPoissonRegression,
 )
 from skboost.inspection import GroupEffectsDisplay
-from skboost.priors import HalfNormalPrior, NoiseScalePrior
+from skboost.priors import HalfNormalPrior
 
+from ..cases import HIERARCHICAL
 from ..cases import fitted as cached
 from .conftest import written
 
@@ -261,70 +261,8 @@ def test_pictures_of_effects_say_their_scale_order_and_intervals(fitted):
     assert sorted(numbered.labels) == [str(j) for j in range(6)]
 
 
-@pytest.fixture(scope="module")
-def integrated():
-    """A linear model with known priors, whose coefficients are integrated out."""
-    X, eta, _ = schools(60, 6)
-    y = response(LINEAR, eta)
-    model = LINEAR(
-        groups=["school"],
-        prior_scale=2.0,
-        intercept_scale=3.0,
-        scale_prior=HalfNormalPrior(1.5),
-        noise_prior=NoiseScalePrior(2.0, 0.8),
-        random_state=0,
-    )
-    return model.fit(X, y), X, y
-
-
-def exact_log_joint(X, y):
-    """Of slope, intercept, standard deviation of effects and noise scale."""
-    together = X["school"].to_numpy()[:, None] == X["school"].to_numpy()
-
-    def log_joint(theta):
-        slope, intercept, sd, noise = theta.T
-        residual = y - slope[:, None] * X["hours"].to_numpy() - intercept[:, None]
-        eye = np.eye(len(y))
-        covariance = (sd**2)[:, None, None] * together
-        covariance = covariance + (noise**2)[:, None, None] * eye
-        white = np.linalg.solve(covariance, residual[..., None])[..., 0]
-        value = -0.5 * ((residual * white).sum(axis=1) + len(y) * np.log(2 * np.pi))
-        value -= 0.5 * np.linalg.slogdet(covariance)[1]
-        # The intercept has its prior at the centre of the column.
-        centre = intercept + X["hours"].mean() * slope
-        value += norm.logpdf(slope, scale=2.0) + norm.logpdf(centre, scale=3.0)
-        value += halfnorm.logpdf(sd, scale=1.5)
-        # The variance has an inverse gamma distribution.
-        return value + invgamma.logpdf(noise**2, 1.0, scale=0.64) + np.log(2 * noise)
-
-    return log_joint
-
-
-# Pareto shapes of weights that are nearly equal are noise.
-@pytest.mark.filterwarnings("ignore::skboost.posterior.ImportanceWarning")
-def test_a_posterior_whose_coefficients_are_integrated_out_is_that_of_all(integrated):
-    model, X, y = integrated
-    posterior, log_joint = model.posterior_, exact_log_joint(X, y)
-    sample = posterior.importance_weights(log_joint, n=1000, random_state=0)
-    # What is left, and Monte Carlo errors of means of 1,000 draws.
-    assert sample.effective_sample_size > 900
-    assert sample.log_evidence == pytest.approx(model.elbo_, abs=0.05)
-    mean = np.average(sample.draws, axis=0, weights=np.exp(sample.log_weights))
-    shift = (mean - posterior.mean()) / posterior.std()
-    np.testing.assert_allclose(shift, 0.0, atol=0.15)
-    np.testing.assert_array_equal(model.coef_, posterior.mean()[:1])
-    low, high = model.coef_interval(0.9)[0]
-    draws = posterior.sample(4000, random_state=1)
-    inside = (low < draws[:, 0]) & (draws[:, 0] < high)
-    assert inside.mean() == pytest.approx(0.9, abs=0.03)
-    assert list(posterior.names) == ["hours", "intercept", "sd(school)", "noise_scale"]
-    assert list(posterior.summary().index) == list(posterior.names)
-
-
-def test_integrated_coefficients_survive_pickles_and_are_refused_by_files(
-    integrated, tmp_path
-):
-    model, X, _ = integrated
+def test_integrated_coefficients_survive_pickles_and_are_refused_by_files(tmp_path):
+    model, X = cached("groups, normal"), HIERARCHICAL["groups, normal"].X
     posterior = model.posterior_
     with pytest.raises(ValueError, match="integrated out given scales. Pickle the"):
         posterior.save(tmp_path / "posterior.npz")

@@ -11,10 +11,6 @@ from sklearn.linear_model import PoissonRegressor
 from sklearn.metrics import d2_tweedie_score
 from sklearn.model_selection import cross_val_predict
 
-from skboost import BoostedBayesianPoissonRegression
-from skboost.strategies import GreedySearch
-from skboost.targets import GLMTarget, Poisson, Table
-
 from .conftest import count_regression, counted
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -25,21 +21,6 @@ regression = partial(count_regression, "poisson")
 
 X, Y, YEARS = counted(dispersion=0)
 OFFSET = np.log(YEARS)
-
-
-def test_the_posterior_agrees_with_a_grid():
-    rows, y = X[:12, :1], Y[:12]
-    fitted = regression(
-        fit_intercept=False, prior_scale=1.0, max_iter=8, search=GreedySearch(512)
-    ).fit(rows, y)
-    target = GLMTarget(Table(rows, y), Poisson(), fit_intercept=False)
-    grid = np.linspace(-4.0, 4.0, 20_001)
-    density = np.exp(target.log_density(grid[:, None]))
-    evidence = np.trapezoid(density, grid)
-    missed = np.log(evidence) - fitted.elbo_
-    assert -4.0 * fitted.elbo_se_ < missed < 0.01 + 4.0 * fitted.elbo_se_
-    mean = np.trapezoid(grid * density, grid) / evidence
-    assert fitted.coef_[0] == pytest.approx(mean, abs=0.05 * fitted.posterior_.std()[0])
 
 
 def test_near_the_likeliest_point_where_data_are_many():
@@ -65,13 +46,6 @@ def test_an_exposure_moves_the_intercept_and_scores_are_those_of_scikit_learn():
     assert fitted.score(X, Y, offset=OFFSET) > 0.4
     # Far from what was fitted the prediction explains nothing; it is no NaN.
     assert fitted.score(X, Y, offset=OFFSET - 800.0) < 0.0
-
-
-@pytest.mark.parametrize("name", ["offset", "exposure"])
-def test_imaginary_parts_are_refused(name):
-    X, y = np.ones((4, 1)), np.arange(4)
-    with pytest.raises(ValueError, match=f"{name} must be an array of 4 numbers"):
-        BoostedBayesianPoissonRegression().fit(X, y, **{name: np.full(4, 1.0 + 1j)})
 
 
 def test_what_is_asked_without_the_exposure_of_the_fit_says_so():
