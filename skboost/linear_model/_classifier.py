@@ -86,12 +86,16 @@ class ClassAnswers(Answers, ClassifierMixin):
 
     @answer
     def predict(self, X, offset=None, **of_groups):
-        """Most probable class of every row, of shape (n_samples,).
+        """Most probable class of every row.
 
         Parameters
         ----------
         X, offset
             As in `predict_proba`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
         """
         codes = self.predict_proba(X, offset, **of_groups).argmax(axis=1)
         return self.classes_[codes]
