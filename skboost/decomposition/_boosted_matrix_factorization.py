@@ -35,10 +35,7 @@ from skboost.objectives import ResidualGain
 from skboost.proposals import FACTOR_PROPOSERS, StochasticSearch, factor_proposer
 
 # Hyperparameters of other boosted estimators that factorisations lack.
-_LACKING = (
-    "family", "objective", "refine", "stopping", "max_components", "orbit",
-    "temperature",
-)  # fmt: skip
+_LACKING = "family", "objective", "orbit", "temperature"
 # Numbers in the draws that are kept for a component, and how many draws that may be.
 _DRAW_ENTRIES, _FEWEST, _MOST = 1 << 20, 8, 64
 

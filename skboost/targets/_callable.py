@@ -47,7 +47,6 @@ class CallableTarget(Target):
         n_jobs=None,
         probe=None,
         failures="raise",
-        name="log_density",
         value_and_gradient=None,
     ):
         if gradient is not None and value_and_gradient is not None:
@@ -69,7 +68,7 @@ class CallableTarget(Target):
             # One object may give both at once.
             value_and_gradient = getattr(owner, "value_and_gradient", None)
         functions = log_density, gradient, value_and_gradient
-        user = _UserFunction(*functions, bool(vectorized), name)
+        user = _UserFunction(*functions, bool(vectorized))
         self._user = user.tried_out(probe) if vectorized is None else user
         self.vectorized = self._user.vectorized
 
@@ -93,7 +92,7 @@ class CallableTarget(Target):
         argument = nullcontext(theta)
         if self.ledger.first_of(with_score):
             # Functions that write into their argument are found at the first request.
-            name = f"{user.name} or its gradient" if with_score else user.name
+            name = "log_density" + " or its gradient" * with_score
             argument = lent(name, theta)
         began = perf_counter()
         with argument as given:
@@ -133,14 +132,13 @@ class _UserFunction(NamedTuple):
     gradient: object
     both: object
     vectorized: bool
-    name: str
     hint: str = ""
 
     def tried_out(self, probe):
         """With `vectorized` set: whether a batch gives the values of its rows."""
         try:
-            with quiet(), lent(self.name, probe) as given:
-                batch = numbers_of(self.name, self.function(given), probe)
+            with quiet(), lent("log_density", probe) as given:
+                batch = numbers_of("log_density", self.function(given), probe)
         except OverwrittenArgumentError:
             raise
         except Exception as error:
@@ -155,8 +153,10 @@ class _UserFunction(NamedTuple):
     def _agrees(self, batch, probe):
         """Whether batches of one row give the values of the whole batch."""
         try:
-            with quiet(), lent(self.name, probe) as given:
-                rows = [numbers_of(self.name, self.function(r[None]), r) for r in given]
+            with quiet(), lent("log_density", probe) as given:
+                rows = [
+                    numbers_of("log_density", self.function(r[None]), r) for r in given
+                ]
         except OverwrittenArgumentError:
             raise
         except Exception:
@@ -172,14 +172,14 @@ class _UserFunction(NamedTuple):
         """
         user = self._replace(vectorized=False)
         try:
-            with lent(self.name, probe[0]) as given:
+            with lent("log_density", probe[0]) as given:
                 user.point(given, False)
         except OverwrittenArgumentError:
             raise
         except LogDensityError as error:
             if column:
                 raise LogDensityError(
-                    f"{self.name} must return one number for each row of theta, shape "
+                    f"log_density must return one number for each row of theta, shape "
                     f"({len(probe)},) for theta of shape {probe.shape}; got a column, "
                     f"shape ({len(probe)}, 1). Drop its last axis: return value[:, 0], "
                     "or sum over axis 1 without keepdims."
@@ -198,7 +198,7 @@ class _UserFunction(NamedTuple):
         value, score = self.at(row, with_score)
         if value.size != 1:
             raise LogDensityError(
-                f"{self.name} must return one number for a point of shape "
+                f"log_density must return one number for a point of shape "
                 f"{row.shape}; got shape {value.shape} at theta={row}.{self.hint}"
             )
         return float(value.reshape(())), score
@@ -207,32 +207,28 @@ class _UserFunction(NamedTuple):
         """Values and scores, or None, of one call, for a point or for all rows."""
         if with_score and self.gradient is None and self.both is None:
             return self._differentiated(theta)
-        advice = _where_it_fails(self.name)
+        advice = _WHERE_IT_FAILS
         if with_score and self.both is not None:
-            with user_code(self.name, theta, advice):
+            with user_code("log_density", theta, advice):
                 value, score = self.both(theta)
         else:
-            with user_code(self.name, theta, advice + self.hint):
+            with user_code("log_density", theta, advice + self.hint):
                 value = self.function(theta)
             if not with_score:
-                return numbers_of(self.name, value, theta), None
-            form = f"It is passed what {self.name} is: shape {theta.shape} here. "
+                return numbers_of("log_density", value, theta), None
+            form = f"It is passed what log_density is: shape {theta.shape} here. "
             with user_code("gradient", theta, form + advice):
                 score = self.gradient(theta)
         score = numbers_of("gradient", score, theta)
         check_shape("gradient", score, theta.shape, theta)
-        return numbers_of(self.name, value, theta), score
+        return numbers_of("log_density", value, theta), score
 
     def _differentiated(self, theta):
         """Value, and the gradient of its sum: of each row on its own, in a batch."""
-        prior = self.name == "log_prior"
-        remedy = (
-            "add it to log_density and its gradient=" if prior else "pass gradient="
-        )
-        advice = f"Write it with autograd.numpy, or {remedy}."
-        with user_code(self.name, theta, advice + self.hint):
+        advice = "Write it with autograd.numpy, or pass gradient=."
+        with user_code("log_density", theta, advice + self.hint):
             pull, value = autograd.make_vjp(self.function)(theta)
-            value = numbers_of(self.name, value, theta)
+            value = numbers_of("log_density", value, theta)
             return value, np.array(pull(np.ones(value.shape)), dtype=float)
 
 
@@ -260,7 +256,7 @@ def _by_points(user, with_score, raises, theta):
             continue
         if with_score:
             score[i] = slope
-    found = _checked(user.name, value, score, theta, raises)
+    found = _checked(value, score, theta, raises)
     return found._replace(failures=(*failures, *found.failures))
 
 
@@ -271,8 +267,8 @@ def _by_batches(user, with_score, raises, theta):
     except FailedEvaluationError as error:
         failed = error
     else:
-        check_shape(user.name, value, (len(theta),), theta)
-        return _checked(user.name, value, score, theta, raises)
+        check_shape("log_density", value, (len(theta),), theta)
+        return _checked(value, score, theta, raises)
     if len(theta) == 1:
         if raises:
             raise failed
@@ -284,7 +280,7 @@ def _by_batches(user, with_score, raises, theta):
     failures = halves[0].failures + halves[1].failures
     if not failures:
         raise LogDensityError(
-            f"{user.name} failed with {failed.__cause__!r} for a batch of "
+            f"log_density failed with {failed.__cause__!r} for a batch of "
             f"{len(theta)} points, and for no smaller part of it. Pass "
             "vectorized=False."
         ) from failed.__cause__
@@ -293,7 +289,7 @@ def _by_batches(user, with_score, raises, theta):
     return _Chunk(value, score, failures)
 
 
-def _checked(name, value, score, theta, raises):
+def _checked(value, score, theta, raises):
     """Values and scores that are numbers, or the error that they are not."""
     bad = np.isnan(value) | np.isposinf(value)
     if score is not None:
@@ -302,7 +298,7 @@ def _checked(name, value, score, theta, raises):
         bad |= ~np.isfinite(score).all(axis=1)
     if not bad.any():
         return _Chunk(value, score)
-    error = _no_number(name, value, score, theta, int(bad.argmax()))
+    error = _no_number(value, score, theta, int(bad.argmax()))
     if raises:
         raise error
     value[bad] = -np.inf
@@ -311,26 +307,23 @@ def _checked(name, value, score, theta, raises):
     return _Chunk(value, score, ((int(bad.sum()), str(error)),))
 
 
-def _where_it_fails(name):
-    """What to do where a density is no number; corrections take no `failures`."""
-    if name == "log_joint":
-        return "Return -inf where the density is zero."
-    return (
-        "Return -inf where the density is zero, or pass failures='zero'. Where "
-        "parameters are not free, such as scales, pass constraints=, such as "
-        "'positive' or a dict {coordinate: constraint}."
-    )
+# What to do where a density is no number.
+_WHERE_IT_FAILS = (
+    "Return -inf where the density is zero, or pass failures='zero'. Where "
+    "parameters are not free, such as scales, pass constraints=, such as "
+    "'positive' or a dict {coordinate: constraint}."
+)
 
 
-def _no_number(name, value, score, theta, row):
+def _no_number(value, score, theta, row):
     """The error for a value or gradient that is not a number."""
     if np.isnan(value[row]) or np.isposinf(value[row]):
         return FailedEvaluationError(
-            f"{name} must be a number below +inf (-inf is legal); got "
-            f"{value[row]} at theta={theta[row]}. {_where_it_fails(name)}"
+            f"log_density must be a number below +inf (-inf is legal); got "
+            f"{value[row]} at theta={theta[row]}. {_WHERE_IT_FAILS}"
         )
     return FailedEvaluationError(
-        f"the gradient of {name} must be finite; got {score[row]} at "
+        f"the gradient of log_density must be finite; got {score[row]} at "
         f"theta={theta[row]}. Check gradient=, or write the density with functions "
         "that have a derivative there."
     )

@@ -91,12 +91,16 @@ def test_it_stops_on_its_own_scale(boosted):
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
-    [("corrective", "away"), ("step_size", "adaptive"), ("stopping", "gap")],
+    ("name", "given"),
+    [
+        ("corrective", {"corrective": "away"}),
+        ("step_size", {"step_size": "adaptive"}),
+        ("stopping", {"search": GreedySearch(stopping="gap")}),
+    ],
 )
-def test_what_roots_do_not_have(boosted, name, value):
+def test_what_roots_do_not_have(boosted, name, given):
     with pytest.raises(ValueError, match=f"objective='hellinger' needs {name}"):
-        boosted("cauchy", **ROOTS, **{name: value})
+        boosted("cauchy", **ROOTS, **given)
 
 
 @pytest.mark.slow

@@ -336,12 +336,6 @@ def test_what_is_no_number_is_named(value, vectorized, words, theta):
             ask(theta)
 
 
-def test_a_prior_without_a_gradient_is_told_what_there_is(theta):
-    target = CallableTarget(plain_density, 3, name="log_prior")
-    with pytest.raises(LogDensityError, match="add it to log_density and its gradient"):
-        target.value_and_score(theta, strict=True)
-
-
 # --- one row of a batch
 
 
