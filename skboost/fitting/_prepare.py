@@ -13,8 +13,8 @@ from skboost.fitting._run import Prepared
 from skboost.modes import Modes
 from skboost.proposals import DensityProposer
 from skboost.targets import LogDensityError, TransformedTarget
-from skboost.transforms import Constraints, WarpedConstraints
-from skboost.warps import find_warp, given_up, not_tried
+from skboost.transforms import Constraints
+from skboost.warps import WarpedConstraints, find_warp, given_up, not_tried
 
 # Share of what limits leave that the search for a warp may take.
 _SHARE = 0.5

@@ -11,7 +11,8 @@ import skboost.families as families
 from skboost._version import __version__
 from skboost.approximation import Mixture
 from skboost.orbits import KnownOrbits, OrbitMixture
-from skboost.transforms import Constraints, WarpedConstraints
+from skboost.transforms import Constraints
+from skboost.warps import WarpedConstraints
 
 FORMAT = "skboost-posterior"
 # Version 2 adds constraints, version 3 warps, version 4 orbits. A file without

@@ -2,7 +2,7 @@
 
 from skboost.transforms._base import Elementwise, Transform
 from skboost.transforms._blocks import Correlation, Ordered, Simplex
-from skboost.transforms._constraints import Constraints
+from skboost.transforms._constraints import Constraints, Part
 from skboost.transforms._elementwise import (
     Interval,
     LowerBound,
@@ -13,7 +13,6 @@ from skboost.transforms._elementwise import (
     interval,
 )
 from skboost.transforms._parse import TRANSFORMS, as_transform
-from skboost.transforms._warp import Tails, Warp, WarpedConstraints, soft_clip
 
 __all__ = [
     "TRANSFORMS",
@@ -23,16 +22,13 @@ __all__ = [
     "Interval",
     "LowerBound",
     "Ordered",
+    "Part",
     "Periodic",
     "Real",
     "Scale",
     "Simplex",
-    "Tails",
     "Transform",
     "UpperBound",
-    "Warp",
-    "WarpedConstraints",
     "as_transform",
     "interval",
-    "soft_clip",
 ]

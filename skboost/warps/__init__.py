@@ -9,6 +9,7 @@ from skboost.warps._fit import (
     not_tried,
     tail_gain,
 )
+from skboost.warps._map import Warp, WarpedConstraints
 from skboost.warps._structure import (
     Edges,
     ScoredDraws,

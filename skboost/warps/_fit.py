@@ -13,7 +13,7 @@ from skboost._random import WARP, generator
 from skboost._solver import ascend
 from skboost.approximation import Estimate, finite_value_and_score
 from skboost.families import DiagonalGaussian
-from skboost.transforms import Tails, Warp, soft_clip
+from skboost.warps._map import Tails, Warp, soft_clip
 from skboost.warps._structure import ScoredDraws, candidate_axes, find_edges
 
 # Weight of the squares of everything that is not linear: what draws do not decide

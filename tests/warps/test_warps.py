@@ -12,10 +12,10 @@ from skboost.boosting import Settings
 from skboost.families import DiagonalGaussian
 from skboost.posterior._distances import BeyondWarp
 from skboost.targets import Budget, BudgetSpent, CallableTarget
-from skboost.transforms import Warp
 from skboost.warps import (
     Edges,
     ScoredDraws,
+    Warp,
     WarpedELBO,
     WarpReport,
     candidate_axes,

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skboost.transforms import Constraints, Warp, WarpedConstraints
-from skboost.transforms._warp import Tails, inverse_tails, soft_clip
+from skboost.transforms import Constraints
+from skboost.warps import Warp, WarpedConstraints
+from skboost.warps._map import Tails, inverse_tails, soft_clip
 
 STEP = 1e-6
 EXPONENTS = [(1.0, 1.0), (0.4, 2.5), (2.9, 0.5), (1.7, 1.7)]

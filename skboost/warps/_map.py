@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skboost.transforms._base import Transform
-from skboost.transforms._constraints import Constraints, Part
+from skboost.transforms import Constraints, Part, Transform
 
 # The function is constant further out, where no density of a mixture is left.
 FARTHEST = 1e8
@@ -114,7 +113,7 @@ class Warp(Transform):
     Examples
     --------
     >>> import numpy as np
-    >>> from skboost.transforms import Warp
+    >>> from skboost.warps import Warp
     >>> bend = [[0.0, 0.0], [0.5, 0.0]]
     >>> one, none = np.ones(2), np.zeros((2, 2))
     >>> banana = Warp(np.zeros(2), np.eye(2), one, one, none, bend)
@@ -277,7 +276,8 @@ class WarpedConstraints(Constraints):
 
     Examples
     --------
-    >>> from skboost.transforms import Constraints, Warp, WarpedConstraints
+    >>> from skboost.transforms import Constraints
+    >>> from skboost.warps import Warp, WarpedConstraints
     >>> warp = Warp([0.5], [[1.0]], [1.0], [1.0], [[0.0]], [[0.0]])
     >>> WarpedConstraints(Constraints("positive", dim=1), warp).n_free
     1
