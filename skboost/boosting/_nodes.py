@@ -11,7 +11,7 @@ judge the mixture of all nodes once, and again where the weights are others in t
 """
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from operator import attrgetter
 from time import perf_counter
 
@@ -42,8 +42,11 @@ class NodeState:
     objective: NodeObjective
     weights: np.ndarray
     proposed: np.ndarray
+    # Nats by which the ELBO is below that of weights by the masses.
+    lacking: float
     # Of the best iterate so far by the exact objective.
     best_weights: np.ndarray
+    best_lacking: float
     best_iteration: int
     # Whether limits were met when all had been found: they come in, for arithmetic.
     free: bool = False
@@ -63,17 +66,14 @@ class NodeState:
         first = np.zeros(len(masses))
         first[int(masses.argmax())] = 1.0
         objective = NodeObjective(np.log(masses))
-        return cls(1, whole, told, objective, first, first > 0, first, 1, free)
+        lacking = objective.value(first)
+        now, best = (first, first > 0, lacking), (first, lacking, 1)
+        return cls(1, whole, told, objective, *now, *best, free)
 
     @property
     def masses(self):
         """Masses of the nodes, as shares of their sum."""
         return self.whole.mixture.weights
-
-    @cached_property
-    def lacking(self):
-        """Nats by which the ELBO is below that of weights by the masses."""
-        return self.objective.value(self.weights)
 
     @property
     def mixture(self):
@@ -152,7 +152,7 @@ def advanced(engine, target, state):
         node,
         state.step_memory,
         state.iteration,
-        lambda moved: objective.best((moved > 0) | (np.arange(len(moved)) == node)),
+        partial(_best, objective, node),
     )
     before, state = state.lacking, _after(state, weights, node, move)
     gap, gain = Estimate(gap, 0.0), Estimate(before - state.lacking, 0.0)
@@ -164,17 +164,21 @@ def advanced(engine, target, state):
 def _after(state, weights, node, move):
     t, proposed = state.iteration + 1, state.proposed.copy()
     proposed[node] = True
-    after = replace(
-        state,
-        iteration=t,
-        weights=weights,
-        proposed=proposed,
-        step_memory=move.step_memory,
-    )
+    lacking = state.objective.value(weights)
+    best = state.best_weights, state.best_lacking, state.best_iteration
     # What rounding says is level counts as better.
-    if after.lacking <= state.objective.value(state.best_weights) + _SAME:
-        return replace(after, best_weights=weights, best_iteration=t)
-    return after
+    if lacking <= state.best_lacking + _SAME:
+        best = weights, lacking, t
+    now, memory = (weights, proposed, lacking), move.step_memory
+    known = state.whole, state.told, state.objective
+    return NodeState(t, *known, *now, *best, state.free, memory)
+
+
+def _best(objective, node, moved):
+    """The best weights of components that have one, and of the node that came."""
+    kept = moved > 0
+    kept[node] = True
+    return objective.best(kept)
 
 
 def _make_info(state, move, seconds, gain, gap):

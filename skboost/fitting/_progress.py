@@ -45,6 +45,8 @@ def log_iteration(run, target):
 
 def log_way(engine, target):
     """A record of how a run begins, which depends on the shape of data, at DEBUG."""
+    if not _LOGGER.isEnabledFor(logging.DEBUG):
+        return
     begins = engine.begins_with or engine.proposer.way(target)
     _LOGGER.debug("Begins with %s%s.", begins, target.way)
 

@@ -71,11 +71,13 @@ def apply(weights, direction, gamma):
             f"gamma must be in [0, gamma_max] = [0, {direction.gamma_max}] for this "
             f"{direction.kind} step; got {gamma}. Clip it to gamma_max."
         )
+    whole = gamma == direction.gamma_max
+    # Rounding would leave 1e-17 where a whole step means nothing.
+    if whole and direction.kind == "frank-wolfe":
+        moved = np.zeros(len(weights))
+        moved[direction.toward] = 1.0
+        return moved
     moved = np.maximum(weights + gamma * direction.d, 0.0)
-    if gamma == direction.gamma_max:
-        # Rounding would leave 1e-17 where the drop step means nothing.
-        if direction.kind == "frank-wolfe":
-            moved[np.arange(len(moved)) != direction.toward] = 0.0
-        else:
-            moved[direction.away] = 0.0
+    if whole:
+        moved[direction.away] = 0.0
     return moved / moved.sum()
