@@ -68,20 +68,22 @@ def propagated(
     has converged where means of rows and their sites differ by at most `tol` standard
     deviations, and the log evidence by `tol` tenths of a nat.
     """
-    done = sites.of(np.arange(len(sites.converged)))
+    left, here, now = np.arange(len(sites.converged)), predictors, sites
+    done = sites.of(left)
     done.converged[:] = False
-    left, here = np.arange(len(done.converged)), predictors
     for _ in range(max_sweeps):
-        now = done.of(left)
         swept, miss = _swept(here, weights, now, damping, evidence)
         change = np.abs(swept.log_evidence - now.log_evidence)
         swept.converged[:] = (miss < tol) & (change < 0.1 * tol)
-        done.put(left, swept)
+        now = swept
         if swept.converged.any():
-            left = left[~swept.converged]
+            done.put(left, swept)
+            going = ~swept.converged
+            left, now = left[going], swept.of(going)
             here = predictors.of(left)
         if not left.size:
-            break
+            return done
+    done.put(left, now)
     return done
 
 
@@ -97,10 +99,10 @@ def _swept(predictors, weights, sites, damping, evidence_of):
     # Without one site of the row, which leaves a proper cavity for weights from one on.
     centre, cavity = without_site(mean, variance, precision, shift)
     value, slope, bend = evidence_of(centre, cavity)
-    value += 0.5 * np.log(cavity / variance)
-    value += 0.5 * (centre**2 / cavity - mean**2 / variance)
-    evidence = (weights * (value + 0.5 * shift * mean)).sum(axis=1)
-    evidence -= 0.5 * given.log_det
+    more = np.log(cavity / variance)
+    more += centre**2 / cavity - mean**2 / variance + shift * mean
+    value += 0.5 * more
+    evidence = value @ weights - 0.5 * given.log_det
     miss = np.abs(centre + cavity * slope - mean) / np.sqrt(variance)
     narrowed = np.maximum(1.0 - bend * cavity, 1e-12)
     precision = precision + damping * (bend / narrowed - precision)

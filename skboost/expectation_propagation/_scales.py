@@ -5,7 +5,7 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from scipy.interpolate import CubicSpline
+from scipy.interpolate import splev, splrep
 from scipy.special import xlogy
 
 from skboost._math import bounded_exp
@@ -318,10 +318,9 @@ def _joined(log_s, sites, more, new):
 def _covered(log_s, sites, log_prior):
     """Ends of the part of ln s whose density is within some nats of the highest."""
     height = sites.log_evidence + log_prior(log_s)
-    height = np.nan_to_num(height, nan=-np.inf, neginf=-np.inf)
     # Far below, where fits fail, it is of no use how far.
-    height = np.maximum(height, max(height.max(), -1e300) - _FAR)
+    height = np.fmax(height, max(-1e300, np.fmax.reduce(height)) - _FAR)
     fine = np.linspace(log_s[0], log_s[-1], 1000)
-    smooth = CubicSpline(log_s, height)(fine)
+    smooth = splev(fine, splrep(log_s, height))
     inside = fine[smooth >= smooth.max() - _DROP]
     return inside[0], inside[-1]
