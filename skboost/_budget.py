@@ -106,8 +106,9 @@ class Budget:
 
     @property
     def _done(self):
-        """Evaluations so far."""
-        return 0 if self._ledger is None else self._ledger.n_evaluations
+        """Evaluations so far, where they are limited."""
+        limited = self._ledger is not None and self.max_evaluations < float("inf")
+        return self._ledger.n_evaluations if limited else 0
 
     @property
     def spent(self):

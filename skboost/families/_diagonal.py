@@ -25,7 +25,7 @@ class LocationScale:
 
     def dim_of(self, params):
         dim = params.shape[0] // 2
-        return checked_size(params, dim, 2 * dim)
+        return checked_size(params.shape, dim, 2 * dim)
 
     def scale_mask(self, dim):
         return np.repeat([False, True], dim)

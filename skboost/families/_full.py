@@ -27,6 +27,17 @@ def _packing(dim):
     return flat, diagonal, steps
 
 
+def _n_params(dim):
+    return dim + dim * (dim + 1) // 2
+
+
+@lru_cache(maxsize=256)
+def _dim_of(shape):
+    """The dimension that parameters of this shape are of: asked at every density."""
+    dim = (isqrt(9 + 8 * shape[0]) - 3) // 2
+    return checked_size(shape, dim, _n_params(dim))
+
+
 def _packed(mean, factor):
     """Parameters (..., n_params) of means (..., dim) and Cholesky factors."""
     flat, diagonal, _ = _packing(mean.shape[-1])
@@ -122,11 +133,10 @@ class FullGaussian(GaussianFamily):
     full_covariance = True
 
     def n_params(self, dim):
-        return dim + dim * (dim + 1) // 2
+        return _n_params(dim)
 
     def dim_of(self, params):
-        dim = (isqrt(9 + 8 * params.shape[0]) - 3) // 2
-        return checked_size(params, dim, self.n_params(dim))
+        return _dim_of(params.shape)
 
     def scale_mask(self, dim):
         mask = np.zeros(self.n_params(dim), dtype=bool)

@@ -191,7 +191,7 @@ class LowRankGaussian(GaussianFamily):
         dim = size // (2 + rank)
         if dim < rank:
             dim = int(sqrt(size + 1)) - 1
-        return checked_size(params, dim, self.n_params(dim))
+        return checked_size(params.shape, dim, self.n_params(dim))
 
     def base_dim(self, dim):
         return dim + self.n_columns(dim)

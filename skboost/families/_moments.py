@@ -54,11 +54,11 @@ def checked_moments(mean, covariance):
     return mean, covariance, variance
 
 
-def checked_size(params, dim, n_params):
-    """`dim`, if a vector of this length is a component on R^dim."""
-    if dim < 1 or params.shape != (n_params,):
+def checked_size(shape, dim, n_params):
+    """`dim`, if parameters of this shape are a component on R^dim."""
+    if dim < 1 or shape != (n_params,):
         raise ValueError(
-            f"params must have length n_params(dim); got shape {params.shape}, and "
+            f"params must have length n_params(dim); got shape {shape}, and "
             f"{n_params} is the length for dim={dim}. Was it made by another family?"
         )
     return dim
