@@ -109,14 +109,26 @@ class Posterior(NamedTuple):
     """The Gaussians of coefficients at scales of the prior and of the noise.
 
     `height` (n_scales, n_noise) is the log evidence. In units of the prior and on
-    `axes` coefficients have these means, and the covariances ``diag(variances)`` less
-    the outer products of `dents`, (n_scales, n_noise, dim) each.
+    `axes` coefficients have the covariances ``diag(variances)``, (n_scales, n_noise,
+    dim), less outer products where an intercept is integrated out. `shift` (n_noise,
+    dim) is what rows say of them, and `level` (n_scales, n_noise) the variance of the
+    mean response before the rows.
     """
 
     height: np.ndarray
-    means: np.ndarray
     variances: np.ndarray
-    dents: np.ndarray
+    shift: np.ndarray
+    level: np.ndarray
+
+    def means_and_dents(self, places, mean):
+        """Means of coefficients and roots of those outer products, (n, n_noise, dim).
+
+        At some of the scales; `mean` is that of the columns.
+        """
+        variances = self.variances[places]
+        dents = variances * mean / np.sqrt(self.level[places])[..., None]
+        pull = (dents * self.shift).sum(axis=-1, keepdims=True)
+        return variances * self.shift - dents * pull, dents
 
     @classmethod
     def at(cls, log_s, level, sums, width):
@@ -135,16 +147,13 @@ class Posterior(NamedTuple):
             constant += 0.5 * np.log(noise / sums.weight / spread)[:, 0]
         precision = sums.size / noise + np.exp(-2.0 * log_s)[:, None, None]
         volume = np.log(precision).sum(axis=-1) + 2.0 * n * log_s[:, None]
-        variances, dents = 1.0 / precision, np.zeros_like(precision)
-        means = variances * shift
+        variances, more = 1.0 / precision, np.ones(precision.shape[:2])
+        fit = np.einsum("sln,ln->sl", variances, shift**2)
         if width is not None:
-            dents = variances * sums.mean
-            more = spread + (dents @ sums.mean)[..., None]
-            volume += np.log(more / spread)[..., 0]
-            dents /= np.sqrt(more)
-            means -= dents * (dents * shift).sum(axis=-1, keepdims=True)
-        fit = (means * shift).sum(axis=-1)
-        return cls(constant - 0.5 * (volume + square - fit), means, variances, dents)
+            more = spread[:, 0] + variances @ sums.mean**2
+            volume += np.log(more / spread[:, 0])
+            fit -= np.einsum("sln,ln->sl", variances, sums.mean * shift) ** 2 / more
+        return cls(constant - 0.5 * (volume + square - fit), variances, shift, more)
 
 
 def normal_noise_nodes(proposer, target, settings):
@@ -231,9 +240,8 @@ def _moments(target, found, places, share, levels, sums, width):
     step, n = np.ptp(levels[:2]), len(sums.size)
     share = np.where(share > 1e-7 * share.max(axis=1, keepdims=True), share, 0.0)
     share = (share / share.sum(axis=1, keepdims=True))[:, None, :]
-    means, dents, variances = (
-        values[places] for values in (found.means, found.dents, found.variances)
-    )
+    variances = found.variances[places]
+    means, dents = found.means_and_dents(places, sums.mean)
     within = np.zeros((len(places), target.dim, target.dim))
     within[:, range(n), range(n)] = (share @ variances)[:, 0]
     within[:, :n, :n] -= (dents.swapaxes(1, 2) * share) @ dents
