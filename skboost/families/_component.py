@@ -1,6 +1,7 @@
 """One density of a family, what mixtures are made of, and what it is at points."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -156,6 +157,11 @@ class Component:
 
     def whitening(self):
         """Coordinates in which it has unit spread: Triangular, Diagonal or LowRank."""
+        return self._whitening
+
+    @cached_property
+    def _whitening(self):
+        # Asked for every mode and every orbit by which others are compared with it.
         _, variance, factor = self.spread()
         return whitening_by(variance, factor)
 
