@@ -25,13 +25,15 @@ _COARSE = np.arange(-3.0, 2.5, _STEP)
 _FARTHEST = 12
 # Nats below the highest density of ln s down to which it has nodes.
 _DROP = 6.0
-# They will do where their ends are so far below, also those placed for another prior;
-# else they are placed anew, so many times at most.
-_ENOUGH, _ROUNDS = 5.0, 3
+# Values that were placed for another prior will do where their ends are so far below.
+_ENOUGH = 5.0
 # What is so much lower is as good as that much.
 _FAR = 1e3
 # Nodes at least, and the largest distance of two in ln s.
 _LEAST, _SPACING = 8, 0.6
+# Where they turn out to end too early by a larger share of what they cover, they are
+# placed anew, so many times at most.
+_NEAR, _ROUNDS = 0.1, 3
 # Of convergence where only the evidence is wanted.
 _ROUGH = 0.02
 # Standard deviation of a linear predictor under the prior up to which expectation
@@ -263,10 +265,11 @@ def scale_nodes(
         nearest = np.abs(nodes[:, None] - known[0]).argmin(axis=1)
         variances = variances_at(nodes)
         predictors, sites = rows.fitted(variances, known[1].of(nearest))
-        if _ends_below(nodes, sites, log_prior) or cuts():
-            break
         known = _joined(*known, nodes, sites)
         low, high = _covered(*known, log_prior)
+        near_enough = _NEAR * (nodes[-1] - nodes[0])
+        if nodes[0] - low + high - nodes[-1] < near_enough or cuts():
+            break
     height = sites.log_evidence + log_prior(nodes)
     weights = np.exp(height - height.max())
     total = weights.sum()
