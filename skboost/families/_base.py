@@ -109,7 +109,7 @@ class VariationalFamily(BaseEstimator):
         raise self._lacks("transport")
 
     def pull_transport(self, params, eps, cotangent):
-        """``sum_n cotangent_n . d theta_n / d params``, (n_params,), of `transport`."""
+        """Gradient in `params`, (n_params,), of the sum of ``cotangent * transport``."""
         raise self._lacks("pull_transport")
 
     def at(self, params, theta):
