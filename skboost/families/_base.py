@@ -109,7 +109,7 @@ class VariationalFamily(BaseEstimator):
         raise self._lacks("transport")
 
     def pull_transport(self, params, eps, cotangent):
-        """Gradient in `params`, (n_params,), of the sum of ``cotangent * transport``."""
+        """Gradient in `params`, (n_params,), of ``sum(cotangent * transport)``."""
         raise self._lacks("pull_transport")
 
     def at(self, params, theta):
