@@ -7,9 +7,22 @@ rows as it takes them, and hand on keywords of which they know nothing.
 from functools import wraps
 from inspect import Parameter, cleandoc, signature
 
+from sklearn.utils.validation import check_is_fitted
+
 from skboost._parameters import known_parameters
-from skboost.linear_model._methods import export, set_feature_names, to_onnx
-from skboost.linear_model._row_keywords import NewRows
+from skboost.linear_model._methods import (
+    checked_rows,
+    coef_interval,
+    export,
+    predict_latent,
+    set_feature_names,
+    to_onnx,
+)
+from skboost.linear_model._row_keywords import (
+    NewRows,
+    checked_offset,
+    warn_of_missing_offset,
+)
 
 _OF_GROUPS = """
 population : bool, default=False
@@ -24,6 +37,33 @@ class Answers(NewRows):
     """What models of every kind of response share."""
 
     export, to_onnx, set_feature_names = export, to_onnx, set_feature_names
+
+
+class FlatAnswers:
+    """What models of numbers and counts share that have no groups, but ``_model_`` and
+    ``_fit``.
+    """
+
+    predict_latent, coef_interval = predict_latent, coef_interval
+    _counts = False
+
+    def _predictive(self):
+        """What answers about checked rows."""
+        return self._model_.predictive(self._fit.mixture)
+
+    def _asked(self, X, offset=None, exposure=None):
+        """What answers about rows; these, checked, and their offsets or None."""
+        check_is_fitted(self)
+        offset, exposure = self._found(X, offset=offset, exposure=exposure)
+        X = checked_rows(self, X)
+        offset = checked_offset(offset, exposure, X.shape[0])
+        warn_of_missing_offset(self._model_.exposed, offset, self._counts)
+        return self._predictive(), (X, offset)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
 
 def answer(method):

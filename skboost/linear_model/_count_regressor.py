@@ -6,20 +6,16 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skboost._sklearn import check_sample_weight
-from skboost.linear_model._answers import Answers, answer
+from skboost.linear_model._answers import Answers, FlatAnswers, answer
 from skboost.linear_model._drawn import DrawnCounts, linear_predictors
 from skboost.linear_model._methods import (
     check_quantiles,
     checked_numbers,
-    checked_rows,
-    coef_interval,
     drawn_coordinates,
     drawn_parameters,
-    predict_latent,
     tails_of,
 )
 from skboost.linear_model._ratios import ratio_table
-from skboost.linear_model._row_keywords import checked_offset, warn_of_missing_offset
 from skboost.targets import Poisson
 
 
@@ -214,25 +210,12 @@ class CountAnswers(Answers, RegressorMixin):
         return tags
 
 
-class BayesianCountRegressor(CountAnswers):
-    """Those of models without groups, with ``_model_`` and ``_fit``."""
+class BayesianCountRegressor(FlatAnswers, CountAnswers):
+    """Those of models without groups."""
 
-    predict_latent, coef_interval = predict_latent, coef_interval
+    _counts = True
     # The posterior is over its logarithm.
     _as_dispersion = staticmethod(np.exp)
-
-    def _predictive(self):
-        """What answers about checked rows."""
-        return self._model_.predictive(self._fit.mixture)
-
-    def _asked(self, X, offset=None, exposure=None):
-        """What answers about rows; these, checked, and their offsets or None."""
-        check_is_fitted(self)
-        offset, exposure = self._found(X, offset=offset, exposure=exposure)
-        X = checked_rows(self, X)
-        offset = checked_offset(offset, exposure, X.shape[0])
-        warn_of_missing_offset(self._model_.exposed, offset, counts=True)
-        return self._predictive(), (X, offset)
 
     def sample_posterior(self, n=1, random_state=None):
         """Draws of coefficients and intercept, and of a dispersion where there is one.
@@ -271,11 +254,6 @@ class BayesianCountRegressor(CountAnswers):
         theta, dispersion = drawn
         more = {} if dispersion is None else {"dispersion": dispersion}
         return dict(zip(self._model_.layout.names, theta.T, strict=False)) | more, {}
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
 
 def checked_counts(estimator, X, y):

@@ -34,7 +34,7 @@ from skboost.linear_model._groups import (
     numbers_of,
     seen,
 )
-from skboost.linear_model._methods import tails_of
+from skboost.linear_model._methods import coef_interval, tails_of
 from skboost.linear_model._model import SCALED_CONSTRAINTS
 from skboost.linear_model._row_keywords import (
     checked_offset,
@@ -211,7 +211,7 @@ class HierarchicalEstimator(FormulaEstimator):
             responses = response.drawn(shared, eta[:, drawn])
             yield some, responses if trials is None else responses.tried(trials[some])
 
-    _named = drawn_by_name
+    _named, coef_interval = drawn_by_name, coef_interval
 
     def group_effects_interval(self, level=0.9):
         """Central credible intervals of the group effects.
@@ -292,22 +292,6 @@ class HierarchicalEstimator(FormulaEstimator):
         drawn = self._drawn(per_chain * n_chains, as_generator(random_state))
         draws, names = self._named(drawn)
         return arviz_groups({"posterior": draws}, n_chains, **names)
-
-    def coef_interval(self, level=0.9):
-        """Central credible intervals of the coefficients.
-
-        Parameters
-        ----------
-        level : float, default=0.9
-            Posterior probability inside, in (0, 1).
-
-        Returns
-        -------
-        ndarray of shape (n_numeric_features, 2)
-            Lower and upper ends.
-        """
-        check_is_fitted(self)
-        return self.posterior_.interval(level)[: len(self.coef_)]
 
     def sample_posterior(self, n=1, random_state=None):
         """Draws of everything, group effects included.

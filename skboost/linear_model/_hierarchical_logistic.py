@@ -32,16 +32,9 @@ class BoostedHierarchicalLogisticRegression(ClassAnswers, HierarchicalEstimator)
 
     Parameters
     ----------
-    scale_prior : "half_t", ScalePrior or dict, default="half_t"
-        Prior of the standard deviations of group effects. ``"half_t"`` is a half-t
-        distribution with 3 degrees of freedom and a scale of 2.5 on the scale of
-        logits, for slopes per standard deviation of the column.
-        ``HalfNormalPrior(scale)`` and ``HalfTPrior(df, scale)`` of `skboost.priors` are
-        in the unit of the effects.
-    prior_scale : "auto", float or array-like of shape (n_numeric_features,), \
-            default="auto"
-        Scale of the prior of the coefficients, in their unit. ``"auto"`` is one per
-        standard deviation of the feature.
+    scale_prior, prior_scale
+        As in `BoostedHierarchicalLinearRegression`, in units of logits: ``"half_t"``
+        has a scale of 2.5, and ``"auto"`` is one per standard deviation of the feature.
     formula, groups, slopes, correlated, group_intercepts, fixed, nested, prior, \
     fit_intercept, intercept_scale, handle_unknown, missing, max_iter, tol, max_time, \
     random_state, n_jobs, verbose

@@ -38,16 +38,8 @@ class BoostedHierarchicalPoissonRegression(CountAnswers, HierarchicalEstimator):
     ----------
     likelihood : {"poisson", "negative_binomial"}, default="poisson"
         Distribution of a count around its mean.
-    scale_prior : "half_t", ScalePrior or dict, default="half_t"
-        Prior of the standard deviations of group effects. ``"half_t"`` is a half-t
-        distribution with 3 degrees of freedom and a scale of 2.5 on the scale of
-        logarithms of rates, for slopes per standard deviation of the column.
-        ``HalfNormalPrior(scale)`` and ``HalfTPrior(df, scale)`` of `skboost.priors` are
-        in the unit of the effects.
-    prior_scale : "auto", float or array-like of shape (n_numeric_features,), \
-            default="auto"
-        Scale of the prior of the coefficients, in their unit. ``"auto"`` is one per
-        standard deviation of the feature.
+    scale_prior, prior_scale
+        As in `BoostedHierarchicalLogisticRegression`, of logarithms of rates.
     dispersion_prior : "auto" or DispersionPrior, default="auto"
         Prior of the dispersion under ``"negative_binomial"``, as in
         `BoostedBayesianPoissonRegression`; rows are those of a group.

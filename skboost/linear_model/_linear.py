@@ -254,7 +254,7 @@ class BoostedBayesianLinearRegression(BayesianRegressor, FlatRegression):
         """
         _, (X, offset) = self._asked(X, offset)
         for mixture in self._fit.stages:
-            yield self._model_.predictive(mixture).latent(X)[0] + offset
+            yield self._model_.predictive(mixture).model.mean_and_std(X, offset)[0]
 
     @property
     def noise_scale_(self):

@@ -39,7 +39,7 @@ class NoisePredictive(Predictive):
 
     def log_density(self, X, offset, y):
         """Log predictive density of every response, (n,), nats."""
-        out, y = np.empty(X.shape[0]), y - offset
+        out, y = np.empty(X.shape[0]), y - (0.0 if offset is None else offset)
         for rows, *parts in self._parts(X):
             out[rows] = mixture_log_density(self.noise, y[rows], *parts)
         return out
@@ -48,7 +48,7 @@ class NoisePredictive(Predictive):
         """Predictive quantiles, (n, n_levels)."""
         blocks = self._parts(X, len(p))
         ends = [mixture_quantiles(self.noise, *parts, p) for _, *parts in blocks]
-        return np.concatenate(ends) + np.expand_dims(offset, -1)
+        return np.concatenate(ends) + (0.0 if offset is None else offset[:, None])
 
     def _parts(self, X, n_levels=1):
         """Blocks of rows with centres, scales (n, n_parts) and weights of the parts."""

@@ -9,8 +9,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skboost._columns import validate_data
-from skboost._sklearn import InstanceOf, Interval, StrOptions
-from skboost.fitting import FittingEstimator, warn_where_called
+from skboost._sklearn import InstanceOf, Interval, StrOptions, fit_context
+from skboost.fitting import FittingEstimator, callback_data, warn_where_called
 from skboost.linear_model._layout import Layout, feature_names
 from skboost.linear_model._methods import POSITIVE
 from skboost.linear_model._online_model import SINGULAR
@@ -120,6 +120,41 @@ def check_first_rows(X, model, prior_scale):
 
 class OnlineEstimator(FittingEstimator):
     """Estimators whose posterior is one stream for each output of an `OnlineModel`."""
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None):
+        """Learn from the rows in their order, from the prior. Returns self.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Numbers, or labels of at least two classes.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative: a row's loss is multiplied by it. Rows of weight zero are left
+            out. A weight of two is one update that is twice as strong, where a row that
+            stands twice makes two updates; under ``method="ewa"`` these are the same.
+
+        Raises
+        ------
+        ValueError
+            For data or combinations of parameters that mean nothing. What was fitted
+            before stays usable.
+        skboost.exceptions.DivergedError
+            A FloatingPointError, if the steps overshoot; it names the step. What was
+            fitted before stays.
+
+        Warns
+        -----
+        UserWarning
+            If columns of `X` are so large, or so many, that under `prior_scale` the
+            linear predictor varies too widely for updates that bear it; of linear
+            regressions, if their covariance is diagonal.
+        """
+        with self._keeping_old_fit():
+            batch = self._read(X, y, sample_weight, reset=True)
+            self._begin(self._model(first=True), batch)
+            return self._passes(batch, callback_data(X, y, sample_weight))
 
     # --- batches in
 

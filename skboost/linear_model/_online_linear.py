@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 from skboost._parameters import keeps_parameters
 from skboost._random import generator, root_seed
 from skboost._sklearn import StrOptions, fit_context
-from skboost.fitting import callback_data, warn_where_called
+from skboost.fitting import warn_where_called
 from skboost.linear_model._methods import POSITIVE
 from skboost.linear_model._model import NOISE_PRIOR
 from skboost.linear_model._online import (
@@ -146,34 +146,6 @@ class OnlineBayesianLinearRegression(BayesianRegressor, OnlineEstimator):
         pass
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None):
-        """Learn from the rows in their order, from the prior. Returns self.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative: a row's loss is multiplied by it. Rows of weight zero are left
-            out. Under ``method="ewa"`` a weight of two is a row that stands twice;
-            under the others one update that is twice as strong.
-
-        Raises
-        ------
-        ValueError, skboost.exceptions.DivergedError
-            As `OnlineBayesianLogisticRegression.fit`.
-
-        Warns
-        -----
-        UserWarning
-            As the same, if the covariance is diagonal.
-        """
-        with self._keeping_old_fit():
-            batch = self._read(X, y, sample_weight, reset=True)
-            self._begin(self._model(first=True), batch)
-            return self._passes(batch, callback_data(X, y, sample_weight))
-
-    @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y, sample_weight=None):
         """Learn from one more batch of a stream, without the data so far. Returns self.
 
@@ -291,14 +263,17 @@ class OnlinePredictive(NamedTuple):
 
     def quantiles(self, X, offset, levels):
         """Quantiles of the response, (n_rows, n_levels)."""
-        mean, scale, df = self.stream.response(*self.model.latent(X))
-        ends = mean[:, None] + scale[:, None] * student_t.ppf(levels, df)
-        return ends + offset[:, None]
+        mean, scale, df = self._response(X, offset)
+        return mean[:, None] + scale[:, None] * student_t.ppf(levels, df)
 
     def log_density(self, X, offset, y):
         """Log densities of responses, nats."""
-        mean, scale, df = self.stream.response(*self.model.latent(X))
-        return student_t.logpdf(y - offset, df, mean, scale)
+        mean, scale, df = self._response(X, offset)
+        return student_t.logpdf(y, df, mean, scale)
+
+    def _response(self, X, offset):
+        mean, *rest = self.stream.response(*self.model.latent(X))
+        return mean if offset is None else mean + offset, *rest
 
 
 def _floats(y):

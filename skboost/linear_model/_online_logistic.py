@@ -9,7 +9,6 @@ from sklearn.utils.validation import check_is_fitted
 from skboost._columns import validate_data
 from skboost._parameters import keeps_parameters
 from skboost._sklearn import StrOptions, fit_context
-from skboost.fitting import callback_data
 from skboost.linear_model._class_predictive import BinaryPredictive, OneVsRestPredictive
 from skboost.linear_model._classifier import BayesianClassifier
 from skboost.linear_model._online import ONLINE_CONSTRAINTS, OnlineEstimator, read_batch
@@ -146,40 +145,6 @@ class OnlineBayesianLogisticRegression(BayesianClassifier, OnlineEstimator):
         pass
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None):
-        """Learn from the rows in their order, from the prior. Returns self.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            Labels of at least two classes.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative: a row's loss is multiplied by it. Rows of weight zero are left
-            out. A weight of two is one update that is twice as strong, where a row that
-            stands twice makes two updates.
-
-        Raises
-        ------
-        ValueError
-            For data or combinations of parameters that mean nothing. What was fitted
-            before stays usable.
-        skboost.exceptions.DivergedError
-            A FloatingPointError, if the steps overshoot; it names the step. What was
-            fitted before stays.
-
-        Warns
-        -----
-        UserWarning
-            If columns of `X` are so large, or so many, that under `prior_scale` the
-            linear predictor varies too widely for updates that bear it.
-        """
-        with self._keeping_old_fit():
-            batch = self._read(X, y, sample_weight, None, reset=True)
-            self._begin(self._model(first=True), batch)
-            return self._passes(batch, callback_data(X, y, sample_weight))
-
-    @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Learn from one more batch of a stream, without the data so far. Returns self.
 
@@ -207,7 +172,7 @@ class OnlineBayesianLogisticRegression(BayesianClassifier, OnlineEstimator):
         """
         with self._keeping_old_fit():
             first = "_streams" not in vars(self)
-            batch = self._read(X, y, sample_weight, classes, reset=first)
+            batch = self._read(X, y, sample_weight, first, classes)
             return self._one_more(self._model(first), batch)
 
     def regret_bound(self, X):
@@ -258,7 +223,7 @@ class OnlineBayesianLogisticRegression(BayesianClassifier, OnlineEstimator):
 
     # --- the model
 
-    def _read(self, X, y, sample_weight, classes, reset):
+    def _read(self, X, y, sample_weight, reset, classes=None):
         """A batch with labels as codes; sets ``classes_``."""
 
         def coded(y):

@@ -3,19 +3,16 @@
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from skboost.linear_model._answers import Answers, answer
+from skboost.linear_model._answers import Answers, FlatAnswers, answer
 from skboost.linear_model._drawn import DrawnNumbers, linear_predictors
 from skboost.linear_model._methods import (
     check_quantiles,
     checked_numbers,
-    checked_rows,
-    coef_interval,
     drawn_coordinates,
     drawn_parameters,
-    predict_latent,
     tails_of,
 )
-from skboost.linear_model._row_keywords import offset_or_zero, score_with_offset
+from skboost.linear_model._row_keywords import score_with_offset
 
 
 class NumberAnswers(Answers, RegressorMixin):
@@ -120,22 +117,8 @@ class NumberAnswers(Answers, RegressorMixin):
         return checked_numbers(self, X, y)
 
 
-class BayesianRegressor(NumberAnswers):
-    """Those of models without groups, with ``_model_`` and ``_fit``."""
-
-    predict_latent, coef_interval = predict_latent, coef_interval
-
-    def _predictive(self):
-        """What answers about checked rows."""
-        return self._model_.predictive(self._fit.mixture)
-
-    def _asked(self, X, offset=None):
-        """What answers about rows; these, checked, and their offsets."""
-        check_is_fitted(self)
-        (offset,) = self._found(X, offset=offset)
-        X = checked_rows(self, X)
-        offset = offset_or_zero(self._model_.exposed, offset, X.shape[0])
-        return self._predictive(), (X, offset)
+class BayesianRegressor(FlatAnswers, NumberAnswers):
+    """Those of models without groups."""
 
     def sample_posterior(self, n=1, random_state=None):
         """Draws of coefficients, intercept and noise scale.
@@ -172,8 +155,3 @@ class BayesianRegressor(NumberAnswers):
         names = self._model_.layout.names
         draws = dict(zip(names, drawn[0].T, strict=False))
         return draws | {"noise_scale": drawn[1]}, {}
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags

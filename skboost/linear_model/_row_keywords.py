@@ -172,12 +172,6 @@ def less_offset(estimator, X, y, offset):
     return y - validate_offset(offset, len(y))
 
 
-def offset_or_zero(exposed, offset, n_rows):
-    """Offsets of new rows, zeros without any; warns after a fit that had some."""
-    warn_of_missing_offset(exposed, offset)
-    return np.zeros(n_rows) if offset is None else validate_offset(offset, n_rows)
-
-
 def warn_of_missing_offset(exposed, offset, counts=False):
     """Say that rows without an offset are asked of a fit that had some."""
     if offset is None and exposed:

@@ -369,10 +369,11 @@ class LinearRegressor(Mixed, Model):
         mean, std = self.mean_and_std(X, checked_offset(offset, len(X)))
         return (mean, std) if return_std else mean
 
-    def mean_and_std(self, X, offset=0.0):
-        """Both for rows that were checked."""
+    def mean_and_std(self, X, offset=None):
+        """Both for rows that were checked; an offset of None is zero."""
         mean, std = self.latent(X)
-        return mean + offset, np.sqrt(self.spread_factor * std**2 + self.noise_variance)
+        std = np.sqrt(self.spread_factor * std**2 + self.noise_variance)
+        return mean if offset is None else mean + offset, std
 
 
 @dataclass

@@ -68,8 +68,8 @@ def test_densities_and_quantiles_agree_with_quadrature(noise, sd_level):
     q = mixture(np.array([0.1, 0.2, 0.1, sd_level]))
     predictive = NoisePredictive(q, True, noise, None)
     y = np.array([-1.0, 0.4, 2.5])
-    density = np.exp(predictive.log_density(ROWS, 0.0, y))
-    quantiles = predictive.quantiles(ROWS, 0.0, P)
+    density = np.exp(predictive.log_density(ROWS, None, y))
+    quantiles = predictive.quantiles(ROWS, None, P)
     for i, row in enumerate(np.column_stack([ROWS, np.ones(3)])):
         found = by_grid(q, row, lambda eta, s, y=y[i]: exact.pdf((y - eta) / s) / s)
         assert density[i] == pytest.approx(found, abs=1e-9)
@@ -96,7 +96,7 @@ def test_the_noise_has_a_second_moment_only_where_tails_of_its_scale_allow(sd_le
     student = mixture(widths, family=StudentT("full", df=30.0))
     predictive = NoisePredictive(student, True, NormalNoise(), None)
     assert np.isinf(predictive.model.mean_and_std(ROWS)[1]).all()
-    assert np.isfinite(predictive.quantiles(ROWS, 0.0, P)).all()
+    assert np.isfinite(predictive.quantiles(ROWS, None, P)).all()
     student = mixture(widths[:3], family=StudentT("full", df=30.0))
     known = NoisePredictive(student, True, NormalNoise(), 1.0)
     assert np.isfinite(known.model.mean_and_std(ROWS)[1]).all()
@@ -122,10 +122,10 @@ def test_families_without_quadrature_are_averages_over_draws(noise, scale):
     row = np.column_stack([ROWS, np.ones(3)])[0]
     z = (0.4 - draws[:, :3] @ row) / sigma
     density = exact.pdf(z) / sigma
-    found = np.exp(predictive.log_density(ROWS[:1], 0.0, np.array([0.4])))[0]
+    found = np.exp(predictive.log_density(ROWS[:1], None, np.array([0.4])))[0]
     # 1024 quasi-random draws behind it, 40,000 independent ones here.
     assert abs(found - density.mean()) < 5.0 * density.std() / np.sqrt(1024)
-    ends = predictive.quantiles(ROWS[:1], 0.0, P)[0]
+    ends = predictive.quantiles(ROWS[:1], None, P)[0]
     z = (ends[:, None] - draws[:, :3] @ row) / sigma
     assert_allclose(exact.cdf(z).mean(axis=1), P, atol=5.0 * 0.5 / np.sqrt(1024))
 
