@@ -31,6 +31,9 @@ population : bool, default=False
 groups : {"all", "none"} or list of str, default="all"
     Factors whose effects count. Those of others are zero, and X needs no columns of
     them."""
+_EXPOSURE = """
+exposure
+    As in `predict`."""
 
 
 class Answers(NewRows):
@@ -78,23 +81,30 @@ def answer(method):
 
 
 def with_groups(answer):
-    """The same answer of a model with groups, whose two keywords are in its signature
-    and its docstring.
-    """
+    """The same answer of a model with groups."""
+    answer = _with_keywords(answer, _OF_GROUPS, population=False, groups="all")
+    rows = "array-like or DataFrame"
+    answer.__doc__ = answer.__doc__.replace("{array-like, sparse matrix}", rows)
+    return answer
+
+
+def with_exposure(answer):
+    """The same answer about counts."""
+    return _with_keywords(answer, _EXPOSURE, exposure=None)
+
+
+def _with_keywords(answer, text, **defaults):
+    """The same answer with some of its further keywords in signature and docstring."""
     method = answer.__wrapped__
 
     @wraps(method)
-    def of_groups(self, *args, **kwargs):
+    def widened(self, *args, **kwargs):
         return method(self, *args, **kwargs)
 
-    kind, known = Parameter.KEYWORD_ONLY, signature(method)
-    more = [Parameter("population", kind, default=False)]
-    more.append(Parameter("groups", kind, default="all"))
+    known, kind = signature(method), Parameter.KEYWORD_ONLY
+    more = [Parameter(name, kind, default=one) for name, one in defaults.items()]
     parameters = [*known.parameters.values(), *more]
-    of_groups.__signature__ = known.replace(parameters=parameters)
-    text = cleandoc(method.__doc__).replace(
-        "\n\nReturns\n", _OF_GROUPS + "\n\nReturns\n"
-    )
-    rows = "array-like or DataFrame"
-    of_groups.__doc__ = text.replace("{array-like, sparse matrix}", rows)
-    return known_parameters(of_groups)
+    widened.__signature__ = known.replace(parameters=parameters)
+    ends = "\n\nReturns\n"
+    widened.__doc__ = cleandoc(method.__doc__).replace(ends, text + ends)
+    return known_parameters(widened)

@@ -2,24 +2,23 @@
 
 import numpy as np
 from scipy.special import xlogy
-from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skboost._sklearn import check_sample_weight
-from skboost.linear_model._answers import Answers, FlatAnswers, answer
+from skboost.linear_model._answers import FlatAnswers, answer, with_exposure
 from skboost.linear_model._drawn import DrawnCounts, linear_predictors
 from skboost.linear_model._methods import (
-    check_quantiles,
     checked_numbers,
     drawn_coordinates,
     drawn_parameters,
     tails_of,
 )
 from skboost.linear_model._ratios import ratio_table
+from skboost.linear_model._regressor import NumberAnswers
 from skboost.targets import Poisson
 
 
-class CountAnswers(Answers, RegressorMixin):
+class CountAnswers(NumberAnswers):
     """Predictive distributions of counts; offsets are logarithms of exposures."""
 
     @answer
@@ -55,69 +54,9 @@ class CountAnswers(Answers, RegressorMixin):
         mean, std = predictive.model.mean_and_std(*rows)
         return (mean, std) if return_std else mean
 
-    @answer
-    def predict_interval(self, X, level=0.9, offset=None, exposure=None, **of_groups):
-        """Central interval of the predictive distribution of the count.
-
-        Parameters
-        ----------
-        X, offset, exposure
-            As in `predict`.
-        level : float, default=0.9
-            At least this predictive probability lies between the ends, which are
-            counts; in (0, 1).
-
-        Returns
-        -------
-        ndarray of shape (n_samples, 2)
-            Lower and upper end, both inside.
-        """
-        return self.predict_quantiles(X, tails_of(level), offset, exposure, **of_groups)
-
-    @answer
-    def predict_quantiles(
-        self, X, quantiles=(0.05, 0.5, 0.95), offset=None, exposure=None, **of_groups
-    ):
-        """Quantiles of the predictive distribution of the count.
-
-        Parameters
-        ----------
-        X, offset, exposure
-            As in `predict`.
-        quantiles : float or array-like of shape (n_quantiles,), \
-                default=(0.05, 0.5, 0.95)
-            In (0, 1).
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_quantiles)
-            Smallest counts whose distribution function reaches the probability.
-        """
-        p = check_quantiles(quantiles)
-        predictive, rows = self._asked(X, offset, exposure, **of_groups)
-        return predictive.quantiles(*rows, p)
-
-    @answer
-    def log_predictive_density(self, X, y, offset=None, exposure=None, **of_groups):
-        """Log probability of the counts under the predictive distribution.
-
-        A proper score: larger is better, and only the truth has the largest mean.
-
-        Parameters
-        ----------
-        X, offset, exposure
-            As in `predict`.
-        y : array-like of shape (n_samples,)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Nats.
-        """
-        check_is_fitted(self)
-        y = checked_counts(self, X, y)
-        predictive, rows = self._asked(X, offset, exposure, **of_groups)
-        return predictive.log_density(*rows, y)
+    predict_interval = with_exposure(NumberAnswers.predict_interval)
+    predict_quantiles = with_exposure(NumberAnswers.predict_quantiles)
+    log_predictive_density = with_exposure(NumberAnswers.log_predictive_density)
 
     def score(self, X, y, sample_weight=None, offset=None, exposure=None):
         """D squared, the share of the deviance that the predictive mean explains.
@@ -138,7 +77,7 @@ class CountAnswers(Answers, RegressorMixin):
             deviance, 1 for a perfect prediction and else 0.
         """
         check_is_fitted(self)
-        y = checked_counts(self, X, y)
+        y = self._coded(X, y)
         weight = check_sample_weight(sample_weight, y, dtype=np.float64)
         predictive, rows = self._asked(X, offset, exposure)
         mean, _ = predictive.model.mean_and_std(*rows)

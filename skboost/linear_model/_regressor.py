@@ -60,12 +60,12 @@ class NumberAnswers(Answers, RegressorMixin):
         X, offset
             As in `predict`.
         level : float, default=0.9
-            Predictive probability inside, in (0, 1).
+            Predictive probability inside, in (0, 1); of counts at least so much.
 
         Returns
         -------
         ndarray of shape (n_samples, 2)
-            Lower and upper end.
+            Lower and upper end; of counts both are inside.
         """
         return self.predict_quantiles(X, tails_of(level), offset, **of_groups)
 
@@ -86,6 +86,7 @@ class NumberAnswers(Answers, RegressorMixin):
         Returns
         -------
         ndarray of shape (n_samples, n_quantiles)
+            Of counts the smallest whose distribution function reaches the probability.
         """
         p = check_quantiles(quantiles)
         predictive, rows = self._asked(X, offset, **of_groups)
@@ -93,7 +94,8 @@ class NumberAnswers(Answers, RegressorMixin):
 
     @answer
     def log_predictive_density(self, X, y, offset=None, **of_groups):
-        """Log density of the predictive distribution at the responses.
+        """Log density of the predictive distribution at the responses, of counts log
+        probability.
 
         A proper score: larger is better, and only the truth has the largest mean.
 
@@ -109,7 +111,7 @@ class NumberAnswers(Answers, RegressorMixin):
             Nats.
         """
         check_is_fitted(self)
-        y = checked_numbers(self, X, y)
+        y = self._coded(X, y)
         predictive, rows = self._asked(X, offset, **of_groups)
         return predictive.log_density(*rows, y)
 
