@@ -8,10 +8,9 @@ from skboost.boosting._state import UNKNOWN
 class Combination(ABC):
     """Weights of components, and how a new one gets its own.
 
-    An *iterate* is what a combination keeps of a mixture: its components with their
-    weights, and the cached draws that every question about weights is answered from.
-    It has ``mixture``, ``pool``, ``components`` (a mixture of the
-    family) and ``fixed`` (what a greedy objective takes for the mixture so far).
+    An *iterate* is what it keeps of a mixture: components with weights, and the cached
+    draws that answer questions about weights, as ``mixture``, ``pool``, ``components``
+    (of the family) and ``fixed`` (the mixture so far, to a greedy objective).
     """
 
     # Of the gain that is compared with ``tol``.

@@ -144,10 +144,7 @@ def _by_draws(target, settings, state, gain, allowed, price):
 
 
 def _after_orbits(target, settings, state, gain, allowed, is_enough):
-    """What would remain with orbits, and `Orbits` that say so.
-
-    What remains without them, and None, where these say nothing.
-    """
+    """What would remain with orbits, and `Orbits` that say so, or without and None."""
     none_hides = _no_mode_hides(target)
     number = settings.allowed_kl is None
     # Where components gain that much, there is a bend that draws beside it never see:
@@ -171,10 +168,7 @@ def _after_orbits(target, settings, state, gain, allowed, is_enough):
 
 
 def _with_tails(target, settings, state, remaining):
-    """What remains, with the mass in tails that draws of the mixture never see.
-
-    Of a banana with .019 nats left they saw .007.
-    """
+    """What remains, with the mass in tails that draws of the mixture never see."""
     if not has_tails(state.mixture):
         return remaining
     rng = generator(settings.seed, EVIDENCE, state.iteration)

@@ -37,11 +37,7 @@ _LOOKS = (4, 16, 64, 256, 1024)
 
 @dataclass(frozen=True)
 class Boosting:
-    """Boosting variational inference.
-
-    The proposer finds the first components, and one more for what a mixture lacks; the
-    combination makes one density of them.
-    """
+    """The proposer finds components, and the combination makes one density of them."""
 
     proposer: Proposer
     combination: Combination
@@ -95,10 +91,7 @@ class Boosting:
         return self.begin(target, mixture, modes, began)
 
     def begin(self, target, mixture, modes, began):
-        """The first iteration with a given mixture and the modes that are known.
-
-        `began` is when the iteration did, by ``time.perf_counter``.
-        """
+        """The first iteration, since `began`, with a given mixture and known modes."""
         settings, proposer = self.settings, self.proposer
         state = self._first_state(target, mixture)
         with suppress(BudgetSpent):
@@ -312,10 +305,8 @@ class Boosting:
     def last_look(self, target, state):
         """Modes known after one more search around a mixture, and what it lacks.
 
-        A run looks once more before it says that it has converged: a mode that its
-        searches have missed is a candidate of the next one. The modes are None where
-        the budget ends within the search; the second is the state with these modes
-        where the mixture lacks one that is new, and None elsewhere.
+        They are None where the budget ends within the search; the second is the state
+        with these modes where the mixture lacks a new one, else None.
         """
         mixture, key = state.mixture, (self.settings, REPORT, state.iteration)
         proposer = self.proposer

@@ -94,9 +94,8 @@ class Search:
 def tried(engine, target, state, settings):
     """The `Trial` that gains most of those moves that are tried.
 
-    What brought the last component comes first, and where a move gains more than `tol`
-    no other is tried: a split and its refinement cost less than a search, and reach
-    what is near; a search reaches what is far.
+    What brought the last component comes first; where a move gains more than `tol` no
+    other is tried.
     """
     order = [Widths, Search, Split]
     if Split.comes_first(engine, state):

@@ -29,9 +29,8 @@ _SAME = 1e-9
 class NodeState:
     """Everything that the next node needs.
 
-    `whole` and `told` are the state and the `Info` of the mixture of all nodes, whose
-    weights are the masses. `weights` (n_nodes,) are those of now, of which some are
-    zero, and `proposed` says which nodes have been.
+    `whole` and `told` are the state and `Info` of the mixture of all nodes, `weights`
+    (n_nodes,) those of now, and `proposed` says which nodes have been.
     """
 
     # Iterations done, the first component included.
@@ -127,8 +126,7 @@ class NodeState:
 def opened(engine, found, spent):
     """What a run begins with: the heaviest node of what an engine found, alone.
 
-    `found` is the state and the `Info` of the first mixture. They stay as they are
-    where there is one component, or where weights are not those of a mixture. `spent`
+    One component, or weights that are not those of a mixture, stay as `found`; `spent`
     says whether limits are met.
     """
     whole, told = found

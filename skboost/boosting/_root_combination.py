@@ -66,11 +66,8 @@ class RootIterate:
 
 @dataclass(frozen=True)
 class RootCombination(Combination):
-    """Roots under the Hellinger distance.
-
-    They get the paper's weights for all roots ("fully-corrective"), or the geodesic
-    step of its equation 4 ("none").
-    """
+    """Roots under the Hellinger distance, with the paper's weights or its geodesic
+    step."""
 
     corrective: str
 
@@ -148,10 +145,8 @@ class RootCombination(Combination):
         return 0.0
 
     def candidates(self, state, components):
-        """All but one that is the whole combination already.
-
-        At the control itself the objective is nothing divided by nothing.
-        """
+        """All but one that is the whole combination already, where the objective is
+        0 / 0."""
         if not components:
             return ()
         roots = state.iterate.roots
@@ -224,10 +219,8 @@ class RootCombination(Combination):
 
 
 def _geodesic(control, roots, pool):
-    """The best point on the great circle of a combination and a new root, the last.
-
-    Campbell and Li 2019, equation 4.
-    """
+    """The best point between a combination and a new root (Campbell and Li 2019, eq.
+    4)."""
     old = control.roots
     (between,), _ = between_roots(roots.params[-1:], old)
     overlap = pool.overlaps(RootControl(roots, control.log_overlap))[-1]

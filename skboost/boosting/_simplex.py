@@ -99,10 +99,8 @@ class SimplexCombination(Combination):
         return iterate.pruned(settings.max_components)
 
     def append(self, target, state, component, settings):
-        """Direction, step size and, where asked, the corrective weights.
-
-        Dresdner et al. 2021, Algorithm 1, lines 4 to 6.
-        """
+        """Direction, step and corrective weights (Dresdner et al. 2021, Algorithm 1,
+        lines 4-6)."""
         pool = self._joined(target, state, Mixture.single(component), settings)
         mixture, table = state.mixture.append(component), pool.weight_objective()
         weights, t = mixture.weights, state.n_before + state.iteration

@@ -80,9 +80,9 @@ class SurrogateState(KeptState):
 class SurrogateBoosting:
     """Boosting on surrogates of a target that is dear; see the module.
 
-    It has the methods of `Boosting` that a run calls. The starts of the proposer are
-    where the mode is looked for. With an `orbit` components are reweighted by the
-    surrogate over few images: they make a density whatever they are made of.
+    It has the methods of `Boosting` that a run calls; the proposer's starts are where
+    the mode is looked for. With an `orbit` the surrogate reweights components over few
+    images.
     """
 
     proposer: Proposer

@@ -100,11 +100,7 @@ class ClassPrimal(_ClassPredictors):
 
 
 class ClassDual(_ClassPredictors):
-    """By covariance matrices of the predictors, one for each class.
-
-    For more parameters than rows: K matrices of n rows and not one of K n (Rasmussen
-    and Williams 2006, section 3.5).
-    """
+    """By K covariances of n predictors (Rasmussen and Williams 2006, section 3.5)."""
 
     def _parts(self, a):
         prior = self.scaled @ self.scaled.transpose(0, 2, 1)

@@ -36,10 +36,8 @@ _NEAR, _MISSED = 0.003, 0.1
 
 @dataclass(frozen=True)
 class ClassRows:
-    """Rows (n_rows, n_columns), the index of their class, and how often each counts.
-
-    `nodes` (K - 1, n_nodes) are those of a standard normal distribution.
-    """
+    """Rows with the index of their class and counts; `nodes` (K - 1, n_nodes) are
+    normal."""
 
     X: np.ndarray
     y: np.ndarray
@@ -202,10 +200,10 @@ class ClassRows:
         return self._bounded(given, precision, shift, bound)
 
     def _corrections(self, given, precision, shift, offset):
-        """For every row of one prior ``ln E(f/t) / E(g/t)``, and ``E ln (f/t)``.
+        """For every row ``ln E(f/t) / E(g/t)``, and ``E ln (f/t)``, under the
+        posterior.
 
-        f is the softmax, g the product of its contrasts' factors, and t the site;
-        expectations are those under the posterior.
+        f is the softmax, g the product of its contrasts' factors, and t the site.
         """
         mean, _, covariance, _ = given
         values, vectors = np.linalg.eigh(covariance[0])

@@ -18,11 +18,8 @@ _PRECISION, _SHIFT = 0.15, 0.5
 
 @dataclass(frozen=True)
 class Sites:
-    """Sites of rows for every prior, (n_priors, n_rows), and what they amount to.
-
-    `log_evidence` is that of expectation propagation, or where fits are `bounded` the
-    variational lower bound.
-    """
+    """Sites (n_priors, n_rows) and their log evidence, or where `bounded` its lower
+    bound."""
 
     precision: np.ndarray
     shift: np.ndarray
@@ -88,10 +85,8 @@ def propagated(
 
 
 def _swept(predictors, weights, sites, damping, evidence_of):
-    """Sites after all rows were matched at once, and by how much their means miss.
-
-    The log evidence is that of the sites that came.
-    """
+    """Sites after all rows were matched at once, their evidence, and how far means
+    miss."""
     precision, shift = sites.precision, sites.shift
     given = predictors.moments(weights * precision, weights * shift)
     # A row of zeros says nothing.

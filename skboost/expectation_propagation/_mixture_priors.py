@@ -25,10 +25,7 @@ _LOCAL = np.linspace(-5.0, 6.0, 16)
 
 @dataclass(frozen=True)
 class ScaleMixture:
-    """Log weights of normal distributions around zero, and their log variances.
-
-    The widest one is the Gaussian prior to which the others, divided by it, are sites.
-    """
+    """Log weights and log variances of normal distributions; the widest is the base."""
 
     log_weights: np.ndarray
     log_variances: np.ndarray
@@ -39,10 +36,7 @@ class ScaleMixture:
         return np.exp(0.5 * self.log_variances[-1])
 
     def log_evidence(self, mean, variance):
-        """``ln E f(x)`` for Gaussian x, its slope in the mean and minus its bend.
-
-        f is the mixture over its widest part.
-        """
+        """``ln E f(x)`` for Gaussian x, its slope in the mean and minus its bend."""
         fall = self._fall
         shrunk = 1.0 + fall * variance[..., None]
         pull = fall / shrunk
@@ -170,10 +164,7 @@ class MixedDual(Predictors):
 
 @dataclass(frozen=True)
 class MixedRows(SignedRows):
-    """`SignedRows` of coefficients whose prior is a `ScaleMixture`.
-
-    Gaussians of as many parameters as have no room for a covariance are `marginal`.
-    """
+    """`SignedRows` of coefficients under a `ScaleMixture`, `marginal` without room."""
 
     mixture: ScaleMixture
     marginal: bool = False

@@ -18,10 +18,8 @@ _CACHED = 50_000
 
 
 class Moments(NamedTuple):
-    """Means and variances of predictors, (n_priors, n_rows), and ``ln |I + T K|``.
-
-    T are the precisions of sites, K is the prior covariance of the predictors.
-    """
+    """Means and variances (n_priors, n_rows), and ``ln |I + T K|``, T sites'
+    precisions."""
 
     mean: np.ndarray
     variance: np.ndarray

@@ -42,10 +42,8 @@ _WIDEST = 5e3
 
 
 class Gaussians(NamedTuple):
-    """Gaussians of parameters, one for each prior, and the log evidence of each.
-
-    Of marginal ones `covariances` are the variances, (n_priors, dim).
-    """
+    """Gaussians for each prior, with log evidence; marginal ones have variances
+    alone."""
 
     log_evidence: np.ndarray
     means: np.ndarray
@@ -54,10 +52,7 @@ class Gaussians(NamedTuple):
 
 @dataclass(frozen=True)
 class SignedRows:
-    """Rows (n_rows, dim) times the sign of their class, and how often each counts.
-
-    `offset` is what is added to their linear predictors, times the sign, too.
-    """
+    """Rows (n_rows, dim) and `offset` times the sign of their class, and counts."""
 
     X: np.ndarray
     weights: np.ndarray
@@ -178,11 +173,8 @@ class WideRows(SignedRows):
 
 @dataclass(frozen=True)
 class CountRows(SignedRows):
-    """Rows of Poisson counts with the logarithms of their exposures.
-
-    Fits are variational, since exponentials have moments under Gaussians; bounds stand
-    for the evidence, of likelihoods over their largest values.
-    """
+    """Rows of Poisson counts with log exposures; fits are variational, evidence a
+    bound."""
 
     y: np.ndarray
     marginal: bool = False

@@ -43,10 +43,8 @@ class Options:
 
 
 class Observer:
-    """Hears of every iteration of a run, and may ask it to stop; this one is silent.
-
-    A `keeper` keeps the run on disk; see `Checkpoint`.
-    """
+    """Hears of every iteration, and may ask a run to stop; a `keeper` keeps it on
+    disk."""
 
     keeper = None
 
@@ -155,11 +153,8 @@ class RunInterrupted(KeyboardInterrupt):
 
 
 def boost(target, options, observer=_SILENT):
-    """Approximate a target by a mixture (Algorithm 1 of Locatello et al. 2018).
-
-    Returns a `Fit`. Its corrections and its report are computed when they are asked
-    for; before that they would only cost evaluations.
-    """
+    """Approximate a target by a mixture (Algorithm 1 of Locatello et al. 2018): a
+    `Fit`."""
     budget = options.limits.budget(target, options.clock)
     run = begun = None
     within = target.ledger.within(budget)
@@ -188,10 +183,7 @@ def boost(target, options, observer=_SILENT):
 
 
 def iterations(problem, limits, budget, run, observer):
-    """The run after every iteration; the last one has its end.
-
-    A run that converged goes on where a last look finds a mode that it lacks.
-    """
+    """The run after every iteration; the last one has its end, after a last look."""
     engine, target, opening, report = problem
     while True:
         if run is not None:

@@ -13,11 +13,8 @@ _STEP = 0.3
 
 
 class Scatter:
-    """Where a mixture lies, and coordinates in which it has unit scatter.
-
-    The scatter is the covariance of the components' locations plus their spread: a
-    covariance where there is one, and finite where there is none.
-    """
+    """Where a mixture lies, and coordinates of unit scatter, finite without
+    covariance."""
 
     def __init__(self, mixture):
         location = mixture.component_locations()
@@ -47,10 +44,8 @@ class Scatter:
 
 @dataclass(frozen=True)
 class Chains:
-    """Where many chains are: points and scores (n, dim), and log joints (n,).
-
-    The longest step is in standard deviations of the mixture.
-    """
+    """Points and scores (n, dim) and log joints (n,) of many chains, and the longest
+    step."""
 
     theta: np.ndarray
     log_joint: np.ndarray

@@ -16,11 +16,8 @@ _NO_ROOM = "half of what the limits of the run (max_time, ...) left was not enou
 
 
 class Corrected(NamedTuple):
-    """The mixture that is reported, and what became of orbits.
-
-    `orbiting` is None where none were asked for; `remaining` is what remains with
-    orbits, None where there are none.
-    """
+    """The mixture that is reported, `orbiting` or None, and what `remaining` then
+    is."""
 
     mixture: Mixture
     orbiting: OrbitReport | None = None

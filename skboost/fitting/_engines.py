@@ -111,13 +111,7 @@ def with_search(params):
 
 
 def check_together(params):
-    """Refuse hyperparameters of which one leaves another without a meaning.
-
-    Raises
-    ------
-    ValueError
-        It names both parameters.
-    """
+    """Refuse hyperparameters of which one leaves another without a meaning, by name."""
     search = params.get("search")
     if "proposal" in params:
         factor_proposer(params["proposal"], search)

@@ -132,11 +132,7 @@ class Judgement(NamedTuple):
 
 
 def judged(problem, run, mixture=None):
-    """A `Judgement` of the run's mixture, or of what a correction made of it.
-
-    After an interruption, or where time or evaluations are spent, the target is not
-    evaluated again.
-    """
+    """A `Judgement` of the run's mixture, without evaluations where limits are met."""
     engine = problem.engine
     same = mixture is None or mixture.equals(run.mixture)
     if engine.held_draws_are_new and same and not run.cut_short:
@@ -208,10 +204,8 @@ def with_evidence(problem, run, judgement):
 
 
 def interval_of(problem, run, corrected, judgement, n_evaluated):
-    """The `KLInterval` for the remaining KL, with that of an error of the density.
-
-    It takes a share of what the fit has evaluated.
-    """
+    """The `KLInterval` for the remaining KL and a density's error, by a share of
+    evaluations."""
     own = judgement.own
     if own is None:
         return _interval_of(problem, run, corrected, judgement, n_evaluated)

@@ -24,10 +24,7 @@ _DRAWS_BEHIND = 2048
 
 
 def prepared(target, options, previous=None):
-    """The engine and the target of a run, `Prepared`; see `boost` for its options.
-
-    The previous run is that of the options or of a checkpoint, if any.
-    """
+    """The engine and the target of a run, `Prepared`; see `boost` for its options."""
     problem = Prepared(options.engine, target)
     if options.warp is not None:
         problem = _warped(problem, previous)

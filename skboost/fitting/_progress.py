@@ -58,10 +58,8 @@ def log_end(run):
 
 @contextmanager
 def shown(verbose, limits, budget, ledger):
-    """Inside, records go to the standard error: those at INFO, above one at DEBUG.
-
-    Below them moves a bar, where `rich` is there and the standard error is a terminal.
-    """
+    """Inside, records go to the standard error, and where `rich` is there a bar
+    moves below."""
     if not verbose:
         yield
         return

@@ -11,11 +11,7 @@ from skboost.fitting._checkpoint import ADVICE
 
 
 class Prepared(NamedTuple):
-    """What a run begins with: an engine for a target, as preparing leaves them.
-
-    `opening` holds (state, info) of iterations that preparing has made already, and
-    `report` says what it did.
-    """
+    """An engine for a target, its `opening` iterations so far, and a `report`."""
 
     engine: object
     target: object

@@ -142,10 +142,7 @@ def _within_tol(info, limits, facts):
 
 
 def _next_is_worth_little(info, limits, facts):
-    """That the next iteration is expected to gain next to nothing; empty otherwise.
-
-    Each gains about half of what the one before did, and takes longer.
-    """
+    """That the next iteration is expected to gain next to nothing; empty otherwise."""
     by_gain = limits.stopping == "gain" and facts.judges_gains and not facts.noisy
     # A split reaches what is near: a search is tried before a run ends.
     searched = info.move.kind not in ("split", "rejected") and info.move.gamma > 0

@@ -102,10 +102,8 @@ def wide_directions(target, whitening, points, n, rng):
 
 
 def _differences(target, points, steps):
-    """Half the change of the score from ``x - step`` to ``x + step``, averaged over x.
-
-    The same points for every one of the `steps` (b, dim).
-    """
+    """Half the change of the score between ``x - step`` and ``x + step``, averaged
+    over x."""
     shifted = [(points[:, None] + sign * steps).reshape(-1, steps.shape[1])
                for sign in (1.0, -1.0)]  # fmt: skip
     _, score = finite_value_and_score(target, np.concatenate(shifted))

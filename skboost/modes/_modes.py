@@ -53,10 +53,8 @@ class Modes:
 
     @property
     def matter(self):
-        """Which modes carry mass, as far as Laplace's method knows.
-
-        The unbounded spikes of a mixture's likelihood have height without mass.
-        """
+        """Which modes carry mass, as far as Laplace's method knows; unbounded spikes
+        do not."""
         return self._heavier(_LIGHTEST)
 
     def _heavier(self, share):
@@ -66,10 +64,8 @@ class Modes:
 
     @property
     def several(self):
-        """Whether a second mode has mass that matters beside the heaviest.
-
-        Flat or heavy tails have bumps that climbs end at.
-        """
+        """Whether a second mode has mass that matters beside the heaviest, and is no
+        bump."""
         # Below a hundredth of the mass another mode is none for a mixture.
         return bool(self._heavier(0.01).sum() > 1)
 
@@ -312,10 +308,8 @@ def promising(target, modes, points, n):
 
 @dataclass(frozen=True)
 class ModeSearch:
-    """Looks for modes, whose Laplace approximations are of the family.
-
-    Further starts are drawn in the box. A search takes a share of ``max_evaluations``.
-    """
+    """Looks for modes, with Laplace approximations, for a share of
+    ``max_evaluations``."""
 
     target: object
     family: object

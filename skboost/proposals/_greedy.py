@@ -63,10 +63,8 @@ def split_component(target, mixture, k, rng):
 
 
 def widened_mixture(mixture):
-    """The mixture with every component repeated at several widths.
-
-    Its own draws see what it sees; wide ones reach tails and modes that it does not.
-    """
+    """The mixture with every component at several widths, which reach tails and
+    modes."""
     widths, shares = (1.0, 1.5, 3.0, 10.0, 40.0), (0.35, 0.25, 0.2, 0.1, 0.1)
     components = [
         component.widen(width) for component in mixture.components for width in widths
@@ -141,10 +139,8 @@ _WEIGHTS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9)
 
 
 def points_at_stops(problem):
-    """Where the solver is after each number of iterations in `STOPS`, its start first.
-
-    There are fewer where it converges before.
-    """
+    """Where the solver is after each number in `STOPS`, or fewer if it converges
+    before."""
     path = [problem.start]
     ascend(problem, max_iter=STOPS[-1], listener=path.append)
     return [path[k] for k in STOPS if k < len(path)]

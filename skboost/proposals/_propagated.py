@@ -116,11 +116,7 @@ _MIXTURES = {
 
 
 def signed_rows(target, family):
-    """The rows of a regression with classes, signs of two of them, or counts, about
-    the centre.
-
-    They give the moments for which a family has room.
-    """
+    """Rows of two classes by sign, of more, or of counts, about the centre."""
     target.ledger.spend()
     wide = family.low_rank and target.dim > MAX_FULL_DIM
     parts = zip(*target.rows.map(_arrays), strict=True)
@@ -200,11 +196,8 @@ def _proper(covariances):
 
 @dataclass(frozen=True)
 class PropagatedProposer(DensityProposer):
-    """Begins with the Gaussian of expectation propagation, which is wider than others.
-
-    It has the posterior's moments where the variational one is too narrow, and is the
-    better base of corrections.
-    """
+    """Begins with the Gaussian of expectation propagation, wider than variational
+    ones."""
 
     spans = True
 

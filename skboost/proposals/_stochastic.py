@@ -160,10 +160,7 @@ class ElementwiseMixture:
 
 @dataclass(frozen=True)
 class StochasticProposer(FamilyProposer):
-    """Every component from a random start by a fixed number of stochastic steps.
-
-    No modes are looked for: the mixture has what the search finds.
-    """
+    """Every component from a random start by a fixed number of stochastic steps."""
 
     search: StochasticSearch = StochasticSearch()
     seeks_gain = False
