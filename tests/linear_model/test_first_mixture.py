@@ -77,6 +77,9 @@ def test_the_scale_has_its_exact_posterior_and_what_remains_is_told(separable, p
     ends = np.exp(np.interp([0.05, 0.95], mass.cumsum() - 0.5 * mass, log_s))
     # Tails of a scale that components by lower bounds cut to less than half.
     assert model.prior_scale_interval() == pytest.approx(ends, rel=0.15)
+    mean = mass @ np.exp(log_s)
+    spread = np.sqrt(mass @ (np.exp(log_s) - mean) ** 2)
+    assert model.prior_scale_ == pytest.approx(mean, abs=0.1 * spread)
     remaining = evidence - model.elbo_
     assert model.remaining_kl_ == pytest.approx(
         remaining, abs=0.05 + 4 * model.remaining_kl_se_
