@@ -23,13 +23,26 @@ from skboost.boosting._convergence import (
     noisy_search_says_little,
 )
 from skboost.boosting._moves import Trial, tried
-from skboost.boosting._state import UNKNOWN, Facts, Info, Move, State, recomputed
+from skboost.boosting._state import (
+    UNKNOWN,
+    Awaited,
+    Facts,
+    Info,
+    Move,
+    State,
+    recomputed,
+)
 from skboost.proposals import Proposer
 
 # Shares of what limits leave: of all for the search of the first components, then for
 # the draws of each that are kept, then for those by which the mixture is judged. The
 # least that a first mixture is known by, whatever the limits are.
 _SEARCH_SHARE, _POOL_SHARE, _FRESH_SHARE, _LEAST_DRAWS = 0.6, 0.1, 0.8, 16
+# What is told where no draws were asked.
+_SURELY = (
+    "Converged: by the third derivatives of the log likelihood less is left than a "
+    "Gaussian fitted to 1,000 exact draws would leave."
+)
 # Iterations that look for modes around the mixture: ever more seldom, as fewer are
 # left. `begin` has looked once.
 _LOOKS = (4, 16, 64, 256, 1024)
@@ -88,7 +101,36 @@ class Boosting:
         # Ascent on all rows looks at its limits after each round, the first included.
         with ledger.within(share, raises=ledger.counts):
             mixture, modes = self.proposer.initial(target, self.settings)
+        # Whoever only predicts asks for no draws.
+        allowed = self.settings.allowed_kl if self.settings.max_order > 1 else None
+        single = mixture.n_components == 1 and not ledger.budget.has_cut
+        parts = target, mixture, allowed
+        if single and allowed is not None and self.proposer.leaves_little(*parts):
+            return self._surely(target, mixture, modes, began)
         return self.begin(target, mixture, modes, began)
+
+    def _surely(self, target, mixture, modes, began):
+        """The first iteration where it leaves little; what is drawn can wait."""
+        drawn = Awaited(lambda: self._first_state(target, mixture))
+        # By one value it is known later whether the rows are those of now.
+        theta = mixture.mean()[None]
+        probe = theta, target.log_density(theta, strict=True)
+        fresh = Awaited(lambda: drawn.fresh, mixture=mixture, probe=probe)
+        known = {"mixture": mixture, "components": mixture}
+        state = State(
+            iteration=1,
+            iterate=Awaited(lambda: drawn.iterate, **known),
+            fresh=fresh,
+            step_memory=None,
+            best=fresh,
+            best_iteration=1,
+            remaining=Awaited(lambda: drawn.remaining),
+            modes=modes,
+        )
+        move, (component,) = Move("first", "first", 1.0), mixture.components
+        parts = 1, move, component, self.settings.tol, perf_counter() - began
+        info = Info.of(state, *parts, UNKNOWN, UNKNOWN)
+        return state, replace(info, little_remains=_SURELY, surely_little=True)
 
     def begin(self, target, mixture, modes, began):
         """The first iteration, since `began`, with a given mixture and known modes."""
@@ -308,6 +350,8 @@ class Boosting:
         They are None where the budget ends within the search; the second is the state
         with these modes where the mixture lacks a new one, else None.
         """
+        if isinstance(state.fresh, Awaited):
+            return state.modes, None
         mixture, key = state.mixture, (self.settings, REPORT, state.iteration)
         proposer = self.proposer
         try:

@@ -158,7 +158,7 @@ class BoostingPerScale:
             complete = self.proposer.complete_with(target, nodes, mixture)
         # Whoever only predicts asks for no draws.
         images = auto and self.settings.max_order > 1
-        sure = bool(images) and self.proposer.leaves_little(target, mixture)
+        sure = bool(images) and self.proposer.leaves_little(target, mixture, auto)
         state, info = self._begun(target, iterate, began, later=sure)
         cut = target.ledger.budget.has_cut
         return state, replace(

@@ -135,7 +135,8 @@ def judged(problem, run, mixture=None):
     """A `Judgement` of the run's mixture, without evaluations where limits are met."""
     engine = problem.engine
     same = mixture is None or mixture.equals(run.mixture)
-    if engine.held_draws_are_new and same and not run.cut_short:
+    new = engine.held_draws_are_new or run.history[-1].surely_little
+    if new and same and not run.cut_short:
         held = by_held_draws(run)
         return held._replace(modes=run.state.modes, from_held_draws=False)
     if engine.draws_anew and not run.cut_short:

@@ -42,6 +42,12 @@ class Proposer(ABC):
     def propose(self, target, context, settings):
         """The `Component` that gains most beside the mixture so far."""
 
+    def leaves_little(self, target, mixture, allowed):
+        """Whether a closed form says that a first mixture with orbits leaves little,
+        or no more than is allowed, in nats.
+        """
+        return False
+
     def find_modes(self, target, fresh, modes, settings, *key):
         """The known modes, and those that fresh draws of a mixture lead to."""
         return modes

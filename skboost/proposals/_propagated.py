@@ -26,6 +26,7 @@ from skboost.modes import Modes
 from skboost.proposals._anchored import anchored_nodes
 from skboost.proposals._density import DensityProposer
 from skboost.proposals._first import projected
+from skboost.proposals._quadratic import quadratic_nodes, shift_at
 from skboost.targets import (
     ColumnScale,
     GLMTarget,
@@ -46,6 +47,8 @@ _MOST_ENTRIES = 1_100_000
 # times classes, beyond which a fit takes more than some seconds; nodes by which the
 # evidence of a row is corrected.
 _MOST_CLASSES, _MOST_PARAMETERS, _MOST_PRODUCTS, _N_NODES = 20, 1000, 1_500_000, 64
+# Of half the squared shift that third derivatives ask for, what a Gaussian leaves.
+_LEFT = 0.4
 # Rows or columns, whichever are fewer, up to which matrices of that size cost less than
 # a search for low-rank covariances: a second or two for 41 on 500 rows of 400 columns.
 _MOST_SWEPT = 600
@@ -201,21 +204,47 @@ class PropagatedProposer(DensityProposer):
 
     spans = True
 
-    serves = staticmethod(propagates)
+    @staticmethod
+    def serves(target, family):
+        """See `Proposer`."""
+        return propagates(target, family) or _may_have_quadratic(target, family)
 
     def way(self, target):
         """See `Proposer`."""
-        return "one component by expectation propagation"
+        if not _may_have_quadratic(target, self.family):
+            return "one component by expectation propagation"
+        other = "expectation propagation"
+        other = other if propagates(target, self.family) else "a search"
+        return f"one component by a quadratic around the mode or {other}"
 
     def initial(self, target, settings):
-        # Sweeps that do not settle go between modes of heavy-tailed priors, and span
-        # them; a lower bound would have one.
-        gaussians = signed_rows(target, self.family).gaussians(
-            target.scale[None] ** 2, bounded=target.log_concave
-        )
-        return Mixture.single(
-            *components_of(target, self.family, *gaussians[1:])
-        ), Modes()
+        """See `Proposer`."""
+        parts = None
+        if _may_have_quadratic(target, self.family):
+            parts = quadratic_nodes(target)
+        if parts is not None:
+            gaussians = parts[0].gaussians
+        elif propagates(target, self.family):
+            # Sweeps that do not settle go between modes of heavy-tailed priors, and
+            # span them; a lower bound would have one.
+            gaussians = signed_rows(target, self.family).gaussians(
+                target.scale[None] ** 2, bounded=target.log_concave
+            )
+        else:
+            return super().initial(target, settings)
+        components = components_of(target, self.family, *gaussians[1:])
+        return Mixture.single(*components), Modes()
+
+    def leaves_little(self, target, mixture, allowed):
+        """See `Proposer`."""
+        return _LEFT * shift_at(target, mixture.components[0]) <= allowed
+
+
+def _may_have_quadratic(target, family):
+    """Whether a quadratic is tried where no scale is learned."""
+    known = type(target) is GLMTarget and type(target.prior) is NormalPrior
+    small = known and target.likelihood.n_outputs == 1 and target.dim <= MAX_FULL_DIM
+    return small and family.full_covariance and family.exact_expectations
 
 
 def propagated_nodes(proposer, target, settings):

@@ -13,6 +13,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from skboost._math import log_sum_exp
 from skboost.expectation_propagation import Gaussians
+from skboost.families import FullGaussian
 from skboost.targets import GLMTarget, Logistic, NormalPrior, ScaleNode
 
 # Squared parameters, as a share of the rows, up to which a quadratic is tried: half the
@@ -74,8 +75,12 @@ class Quadratic(NamedTuple):
         return cls(theta, value, slope + pulled, bend)
 
     def under(self, prior, scale):
-        """`AtScales` for each kind of prior that has a common scale."""
-        return [AtScales.of(self, prior, scale, root) for root in prior.roots]
+        """`AtScales` for each kind of prior that has a common scale; none of others."""
+        return (
+            []
+            if prior is None
+            else [AtScales.of(self, prior, scale, root) for root in prior.roots]
+        )
 
 
 class AtScales(NamedTuple):
@@ -141,19 +146,18 @@ class AtScales(NamedTuple):
 def quadratic_nodes(target, start=None):
     """`Nodes` for each kind of prior; None where a quadratic is not close enough.
 
-    The search for a mode begins at zero, or at a start where the log likelihood bends
-    there to its mode.
+    Where no scale is learned they are one Gaussian. The search for a mode begins at
+    zero, or at a start where the log likelihood bends there to its mode.
     """
     prior, n = target.scale_prior, sum(target.rows.map(_mass))
-    normal = prior is not None and type(prior.coef) is NormalPrior
-    plain = normal and target.likelihood.n_outputs == 1
+    coef = target.prior if prior is None else prior.coef
+    plain = type(coef) is NormalPrior and target.likelihood.n_outputs == 1
     if n < _FEWEST or target.dim**2 > _FEW * n or not plain:
         return None
     try:
         with np.errstate(all="ignore"):
             theta, node = _start(target) if start is None else (start, _first(prior))
-            quadratic, node = _centred(target, theta, node, _DONE)
-            return _nodes(target, quadratic, node)
+            return _nodes(target, *_centred(target, theta, node, _DONE))
     except LinAlgError:
         return None
 
@@ -164,8 +168,8 @@ def _mass(table):
 
 
 def _first(prior):
-    """The scale that a search begins with."""
-    return ScaleNode(float(np.log(prior.factor.scale)))
+    """The scale that a search begins with; None where none is learned."""
+    return None if prior is None else ScaleNode(float(np.log(prior.factor.scale)))
 
 
 def _start(target):
@@ -184,26 +188,29 @@ def _start(target):
             if step < 2:
                 return np.zeros(dim), node
             part = target.part(step)
-    quadratic, node = _centred(part, np.zeros(dim), node, _ROUGH)
+    quadratic, node, _ = _centred(part, np.zeros(dim), node, _ROUGH)
     return quadratic.centre, node
 
 
 def _centred(target, theta, node, done):
-    """The quadratic around the mode at the heaviest scale, and that scale.
+    """The quadratic around the mode at the heaviest scale, that scale, and the
+    quadratic at all scales of every kind.
 
     Around that of another scale it would be far off: likelihoods that a scale hardly
     shrinks have their mode where they are flat.
     """
     for _ in range(_MOST_MOVES):
         quadratic = _mode(target, theta, node, done)
-        kinds = quadratic.under(target.prior, target.scale)
-        node = _heaviest(kinds, target.prior)
+        kinds, node = [], None
+        if target.scale_prior is not None:
+            kinds = quadratic.under(target.prior, target.scale)
+            node = _heaviest(kinds, target.prior)
         precision = precision_at(target, node)
         aim = np.linalg.solve(quadratic.bend + precision, quadratic.slope)
         away = aim - quadratic.centre
         theta = aim
         if away @ (quadratic.bend + precision) @ away < max(done, _ROUGH):
-            return quadratic, node
+            return quadratic, node, kinds
     raise LinAlgError("the mode moves with the scale.")
 
 
@@ -235,8 +242,10 @@ def _mode(target, theta, node, done):
 
 
 def precision_at(target, node):
-    """Of all parameters under the prior at one scale."""
+    """Of all parameters under the prior at one scale, or of all that are known."""
     prior, scale = target.prior, target.scale
+    if node is None:
+        return np.diag(scale**-2.0)
     shared = np.resize(prior.shared, len(scale))
     scale = scale * np.where(shared, np.exp(node.log_s), 1.0)
     precision = np.diag(scale**-2.0)
@@ -252,16 +261,20 @@ def _heaviest(kinds, prior):
     return ScaleNode(float(prior.log_s[k]), int(kind))
 
 
-def _nodes(target, quadratic, node):
+def _nodes(target, quadratic, node, kinds):
     """`Nodes` whose means are shifted; None where a quadratic is not close enough."""
     mean, covariance = _given(target, quadratic, node)
     pull, miss = shift_of(target, mean, np.linalg.cholesky(covariance))
     if not miss <= _CLOSE:
-        if type(target) is not GLMTarget:
+        if type(target) is not GLMTarget or node is None:
             return None
-        quadratic, node = _matched(target, quadratic, node)
+        quadratic, kinds = _matched(target, quadratic, node)
         pull = np.zeros(target.dim)
-    kinds = quadratic.under(target.prior, target.scale)
+    if node is None:
+        mean, covariance = _given(target, quadratic, node)
+        mean = mean + covariance @ pull
+        alone = Gaussians(np.zeros(1), mean[None], covariance[None])
+        return [Nodes(np.zeros(1), np.ones(1), alone, 0.0)]
     if not _holds_far_off(target, quadratic, kinds, matched=not miss <= _CLOSE):
         return None
     return [spread(one, target.prior, pull) for one in kinds]
@@ -279,8 +292,23 @@ def shift_of(target, mean, factor):
     return pull, 0.5 * np.sum((factor.T @ pull) ** 2)
 
 
+def shift_at(target, component):
+    """Half the squared shift, in standard deviations, that third derivatives ask of a
+    mean under a normal prior; infinite of other priors and families.
+    """
+    prior = target.prior if target.scale_prior is None else target.scale_prior.coef
+    plain = type(target) is GLMTarget and target.likelihood.n_outputs == 1
+    normal = type(prior) is NormalPrior and isinstance(component.family, FullGaussian)
+    if not (plain and normal):
+        return np.inf
+    mean, covariance = component.moments()
+    about = target.centring.about
+    factor = about(np.linalg.cholesky(covariance).T).T
+    return shift_of(target, about(mean), factor)[1]
+
+
 def _matched(target, quadratic, node):
-    """The quadratic that the expected log likelihood is, and the heaviest scale.
+    """The quadratic that the expected log likelihood is, alone and at all scales.
 
     Expected under the Gaussian there, whose evidence its lower bound stands for: that
     of coordinate ascent, which moves the means as third derivatives ask, and widths.
@@ -294,9 +322,10 @@ def _matched(target, quadratic, node):
         after, width = _given(target, quadratic, node)
         nats = nats_between(after, width, mean, root)
         mean, covariance = after, width
+        kinds = quadratic.under(target.prior, target.scale)
         if nats <= _MATCHED:
-            return quadratic, node
-        node = _heaviest(quadratic.under(target.prior, target.scale), target.prior)
+            return quadratic, kinds
+        node = _heaviest(kinds, target.prior)
         mean, covariance = _given(target, quadratic, node)
     raise LinAlgError("the Gaussian moves on.")
 

@@ -12,14 +12,14 @@ from typing import NamedTuple
 import numpy as np
 
 from skboost.approximation import Mixture
-from skboost.families import MAX_FULL_DIM, FullGaussian
+from skboost.families import MAX_FULL_DIM
 from skboost.modes import Modes
 from skboost.proposals._density import FamilyProposer
 from skboost.proposals._normal_noise import has_normal_noise, normal_noise_nodes
 from skboost.proposals._propagated import mixture_of, propagated_nodes, propagates
-from skboost.proposals._quadratic import quadratic_nodes, shift_of
+from skboost.proposals._quadratic import quadratic_nodes, shift_at
 from skboost.proposals._searched_scales import searched_nodes
-from skboost.targets import ColumnScale, GLMTarget, NormalPrior, OrdinalTarget, Poisson
+from skboost.targets import ColumnScale, GLMTarget, OrdinalTarget, Poisson
 
 # Half the squared shift of the mean, in standard deviations, up to which no draws are
 # asked whether much remains: with orbits, .04 nats were left at most.
@@ -124,23 +124,12 @@ class ScaleProposer(FamilyProposer):
         mixture = Mixture(tuple(components), weights / weights.sum()).keep(kept)
         return mixture, list(compress(nodes, kept))
 
-    def leaves_little(self, target, mixture):
-        """Whether a closed form says that components with orbits leave little.
-
-        Half the squared shift of the mean, in standard deviations, that third
-        derivatives ask for: of the heaviest component, under a normal prior.
-        """
+    def leaves_little(self, target, mixture, allowed):
+        """See `Proposer`: of the heaviest component."""
         if self.ways(target, self.family)[0].exact:
             return True
-        component = mixture.components[int(mixture.weights.argmax())]
-        plain = type(target) is GLMTarget and target.likelihood.n_outputs == 1
-        normal = type(target.scale_prior.coef) is NormalPrior
-        if not (plain and normal and isinstance(component.family, FullGaussian)):
-            return False
-        mean, covariance = component.moments()
-        about = target.centring.about
-        factor = about(np.linalg.cholesky(covariance).T).T
-        return bool(shift_of(target, about(mean), factor)[1] <= _LITTLE)
+        heaviest = mixture.components[int(mixture.weights.argmax())]
+        return shift_at(target, heaviest) <= _LITTLE
 
     def complete_with(self, target, nodes, mixture):
         """That there is a component for every scale, and what is known of it."""

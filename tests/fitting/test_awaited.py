@@ -27,23 +27,25 @@ def data(model, n=80):
 
 
 CASES = [
-    (BoostedBayesianLinearRegression, 80),
-    (BoostedBayesianLogisticRegression, 80),
-    (BoostedBayesianLogisticRegression, 800),
-    (BoostedBayesianPoissonRegression, 80),
+    (BoostedBayesianLinearRegression, 80, {}),
+    (BoostedBayesianLogisticRegression, 80, {}),
+    (BoostedBayesianLogisticRegression, 800, {}),
+    (BoostedBayesianLogisticRegression, 800, {"prior_scale": 1.0}),
+    (BoostedBayesianPoissonRegression, 80, {}),
+    (BoostedBayesianPoissonRegression, 800, {"prior_scale": 1.0}),
 ]
 
 
-@pytest.mark.parametrize(("model", "n"), CASES)
-def test_a_fit_that_only_predicts_draws_nothing(model, n, monkeypatch):
+@pytest.mark.parametrize(("model", "n", "settings"), CASES)
+def test_a_fit_that_only_predicts_draws_nothing(model, n, settings, monkeypatch):
     X, y = data(model, n)
-    fitted = model(random_state=0)
+    fitted = model(random_state=0, **settings)
     with monkeypatch.context() as patch:
         patch.setattr(FreshDraws, "of", lambda *_, **__: pytest.fail("It drew."))
         fitted.fit(X, y).predict(X)
         assert fitted.n_iter_ >= 1 and np.isfinite(fitted.coef_).all()
     # They are drawn where they are asked for, and are the same then.
-    shown = model(random_state=0, verbose=1).fit(X, y)
+    shown = model(random_state=0, verbose=1, **settings).fit(X, y)
     untimed = {"seconds", "seconds_weights"}
     for late, early in zip(fitted.history_, shown.history_, strict=True):
         for name in late.keys() - untimed:

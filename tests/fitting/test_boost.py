@@ -184,7 +184,7 @@ def test_the_log_says_how_a_run_begins(caplog):
         "propagation": (
             BoostedBayesianLogisticRegression(**settings).fit, X, y > 1.5,
         ),
-        "one component by expectation propagation": (
+        "one component by a quadratic around the mode or expectation propagation": (
             BoostedBayesianLogisticRegression(prior_scale=1.0).fit, X, y > 1.5,
         ),
         "integrated out in closed form, with coefficients": (

@@ -360,3 +360,20 @@ def test_the_scale_is_learned_of_more_than_a_million_numbers(tmp_path):
         other = model._fit.mixture
         assert np.abs((other.mean() - mean) / sd).max() < 0.02
         np.testing.assert_allclose(np.sqrt(np.diag(other.covariance())), sd, rtol=5e-3)
+
+
+# --- a scale that is known
+
+
+@pytest.mark.parametrize("likelihood", [Logistic(), Poisson()])
+def test_a_known_scale_has_one_gaussian(likelihood):
+    X, y = rows_of(1500, 3)
+    scale = np.array([0.5, 1.0, 1.5, 10.0])
+    target = GLMTarget(Table(X, y), likelihood, prior=NormalPrior(), scale=scale)
+    (nodes,) = quadratic_nodes(target)
+    assert len(nodes.weights) == 1
+    (mean,), (covariance,) = nodes.gaussians[1:]
+    sd = np.sqrt(np.diag(covariance))
+    exact, exact_sd, _, ess = by_importance(target, mean, sd)
+    assert np.all(np.abs(mean - exact) < (0.03 + 4.0 / np.sqrt(ess)) * exact_sd)
+    np.testing.assert_allclose(sd, exact_sd, rtol=0.02 + 4.0 / np.sqrt(2.0 * ess))
