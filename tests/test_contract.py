@@ -27,6 +27,8 @@ LIKE_OTHERS = (
     "groups, ordered",
 )  # fmt: skip
 every = each(KINDS, slow=LIKE_OTHERS)
+# What the one `fit` of boosted estimators does, whatever it fits.
+every_way = each({k: v for k, v in KINDS.items() if k not in LIKE_OTHERS})
 with_stages = each(
     {k: v for k, v in KINDS.items() if k not in HIERARCHICAL}, slow=LIKE_OTHERS
 )
@@ -130,7 +132,11 @@ def test_rows_that_change_after_a_fit_give_no_silent_numbers(name, monkeypatch):
         assert found == expected
 
 
-@each(EVERY, "set_fit_request")
+# Of a likelihood with groups and without, and of all others in the slow tests.
+WEIGHTED = {"two classes", "normal", "poisson", "groups, poisson", "mixture"}
+
+
+@each(EVERY, "set_fit_request", slow={*EVERY} - WEIGHTED)
 def test_weights_are_repetitions_in_any_order(name):
     case = EVERY[name]
     weight = np.random.default_rng(0).integers(0, 4, len(case.X))
@@ -163,7 +169,7 @@ def test_stages_are_shorter_fits_and_end_at_the_fit(name):
     assert (np.abs(stages[1] - stages[0]).max() > 0.0) == (not stayed)
 
 
-@every
+@every_way
 def test_time_that_is_over_leaves_a_whole_fit(name):
     case = KINDS[name]
     model = case.fit(max_time=1e-9, max_iter=1000)
@@ -173,7 +179,7 @@ def test_time_that_is_over_leaves_a_whole_fit(name):
     assert states(model) == states(fitted(name))
 
 
-@every
+@every_way
 def test_a_wide_tolerance_is_reached_at_once(name):
     model = KINDS[name].fit(tol=1e9, max_iter=50)
     # One iteration for every node that was found, and one search.
@@ -192,8 +198,6 @@ def test_no_more_components_than_allowed(name):
 
 
 # --- strategies
-
-LOW_RANK = LowRankGaussian(rank=1)
 
 
 @with_stages
@@ -289,7 +293,7 @@ def test_a_warm_start_is_one_long_fit(name, settings):
     warm = case.fit(max_iter=1, warm_start=True, **settings)
     warm = pickle.loads(pickle.dumps(warm)).set_params(max_iter=3)
     warm.fit(**case.data())
-    same_fit(case, warm, case.fit(max_iter=3, **settings))
+    same_fit(case, warm, fitted(name, max_iter=3, **settings))
     # Where it is done another fit changes nothing.
     before = case.answer(warm)
     np.testing.assert_array_equal(case.answer(warm.fit(**case.data())), before)
@@ -382,7 +386,7 @@ def test_an_error_in_a_callback_leaves_the_old_fit_or_none(name):
 # --- callbacks
 
 
-@every
+@every_way
 def test_callbacks_hear_of_every_iteration_and_change_nothing(name):
     case, hook, monitor = KINDS[name], Hook(), ELBOMonitor()
     more = [ScoringMonitor(scoring="neg_log_loss")] if name == "two classes" else []
@@ -415,7 +419,7 @@ def test_callbacks_get_what_the_user_passed(name):
         assert metadata.keys() >= case.offset.keys()
 
 
-@every
+@every_way
 def test_a_callback_stops_the_fit(name):
     case = KINDS[name]
     model = case.new(max_iter=9).set_callbacks(Hook(stops_at=1)).fit(**case.data())
@@ -450,7 +454,7 @@ def test_the_monitor_goes_through_a_search():
 # --- interruption
 
 
-@every
+@every_way
 def test_an_interrupted_fit_keeps_the_iterations_done(name):
     case = KINDS[name]
     kept = interrupted(case.new(max_iter=4), case.data(), 1)
@@ -478,7 +482,7 @@ def test_an_interrupted_fit_goes_on_and_may_be_interrupted_again(name):
     kept = interrupted(case.new(max_iter=3), case.data(), 1)
     interrupted(kept.set_params(warm_start=True), case.data(), 1)
     assert kept.n_iter_ == 2
-    same_fit(case, kept.fit(**case.data()), case.fit(max_iter=3))
+    same_fit(case, kept.fit(**case.data()), fitted(name, max_iter=3))
 
 
 @one_of_each

@@ -46,9 +46,10 @@ def test_an_edge_far_from_the_mass_is_not_named():
     assert result.converged and "constraints=" not in result.message
 
 
-@pytest.mark.parametrize("tol", [0.2, pytest.param(1e3, marks=pytest.mark.slow)])
 @each(EVERY, slow={*EVERY} - {"two classes", "mixture", "groups, classes", "poisson"})
-def test_no_estimator_has_converged_where_much_remains(name, tol):
+def test_no_estimator_has_converged_where_much_remains(name):
+    # Every other one at a tolerance that ends a run at once.
+    tol = (0.2, 1e3)[[*EVERY].index(name) % 2]
     model = EVERY[name].fit(tol=tol)
     much = model.remaining_kl_ > min(10.0 * tol, max(0.5, tol))
     assert not (model.converged_ and much)

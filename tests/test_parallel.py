@@ -37,7 +37,6 @@ def test_workers_pass_an_interruption_on(n_jobs, backend):
     [
         (None, "threading"),
         (2, "threading"),
-        # Processes are started by tests/targets/test_callable.py.
         pytest.param(2, "loky", marks=pytest.mark.slow),
     ],
 )

@@ -36,11 +36,30 @@ def two_modes(theta):
     return anp.logaddexp(-2 * (theta[:, 0] + 2) ** 2, -((theta[:, 0] - 2) ** 2))
 
 
+def two_slopes(theta):
+    left, right = -2 * (theta + 2) ** 2, -((theta - 2) ** 2)
+    share = 1.0 / (1.0 + np.exp(right - left))
+    return -4 * share * (theta + 2) - 2 * (1 - share) * (theta - 2)
+
+
+def banana(theta):
+    return -0.5 * (theta[:, 0] ** 2 / 9 + (theta[:, 1] + 0.1 * theta[:, 0] ** 2) ** 2)
+
+
+def banana_gradient(theta):
+    x, off = theta[:, 0], theta[:, 1] + 0.1 * theta[:, 0] ** 2
+    return np.column_stack([-x / 9 - 0.2 * x * off, -off])
+
+
+GRADIENTS = {two_modes: two_slopes, banana: banana_gradient}
+
+
 def boost(log_density=correlated, dim=2, **settings):
     settings = {
         "random_state": 0,
         "max_iter": 3,
         "search": GreedySearch(128),
+        "gradient": GRADIENTS.get(log_density),
     } | settings
     return boost_posterior(log_density, dim, **settings)
 
@@ -119,8 +138,15 @@ def test_ways_to_give_the_density_agree(vectorized, gradient):
     settings = {"max_iter": 1, "search": GreedySearch(16), "orbit": None}
     result = boost(vectorized=vectorized, gradient=gradient, **settings)
     expected = boost(**settings)
-    assert_allclose(result.posterior.mean(), expected.posterior.mean(), rtol=1e-6)
-    assert_allclose(result.elbo, expected.elbo, rtol=1e-6)
+    for gradient, vectorized in (
+        (None, False),
+        (correlated_gradient, None),
+        (correlated_gradient, True),
+        (correlated_gradient, False),
+    ):
+        result = boost(vectorized=vectorized, gradient=gradient, **settings)
+        assert_allclose(result.posterior.mean(), expected.posterior.mean(), rtol=1e-6)
+        assert_allclose(result.elbo, expected.elbo, rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -240,10 +266,6 @@ def test_values_with_gradients_are_those_of_both():
 
 
 # --- going on, and what is told
-
-
-def banana(theta):
-    return -0.5 * (theta[:, 0] ** 2 / 9 + (theta[:, 1] + 0.1 * theta[:, 0] ** 2) ** 2)
 
 
 @pytest.mark.parametrize("warp", [None, pytest.param("auto", marks=pytest.mark.slow)])

@@ -10,8 +10,6 @@ from skboost.strategies import GreedySearch
 
 from .conftest import KNOWN
 
-SEEDS = range(2)
-
 
 @pytest.mark.parametrize(("name", "n"), [("two modes", 3), ("figure 1b", 2)])
 def test_two_modes_are_found(boosted, reverse_kl, name, n):
@@ -26,9 +24,8 @@ def test_two_modes_are_found(boosted, reverse_kl, name, n):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", SEEDS)
-def test_heavy_tails_are_approached(boosted, reverse_kl, recwarn, seed):
-    result = boosted("cauchy", max_iter=8, tol=0.0, random_state=seed)
+def test_heavy_tails_are_approached(boosted, reverse_kl, recwarn):
+    result = boosted("cauchy", max_iter=8, tol=0.0, random_state=0)
     # One Gaussian leaves 0.26; eight greedy ones of the first prototypes left 0.01.
     assert reverse_kl("cauchy", result.posterior) < 1e-2
     assert not [w for w in recwarn if w.category is DegenerateComponentWarning]
@@ -78,10 +75,9 @@ def test_steps_of_length_zero_are_iterations(step_size, corrective):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("early_stopping", [False, True])
 def test_where_the_residual_objective_is_unbounded(
-    boosted, reverse_kl, recwarn, early_stopping, seed
+    boosted, reverse_kl, recwarn, early_stopping
 ):
     # A Gaussian has lighter tails than a Cauchy.
     objective = ResidualGain(early_stopping=early_stopping)
@@ -89,7 +85,7 @@ def test_where_the_residual_objective_is_unbounded(
         "search": GreedySearch(refine=False),
         "max_iter": 5,
         "tol": 0.0,
-        "random_state": seed,
+        "random_state": 0,
     }
     result = boosted("cauchy", objective=objective, **settings)
     said = [w for w in recwarn if w.category is DegenerateComponentWarning]

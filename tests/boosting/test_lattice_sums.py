@@ -80,17 +80,6 @@ def test_a_skewed_density_has_its_moments_and_more_components_leave_less():
     assert left[-1] < 0.005
 
 
-def test_what_remains_is_that_of_many_draws():
-    lattice = lattice_of(log_gamma, 2)
-    sums = lattice.judged(lattice.split(lattice.gaussian()))
-    theta = sums.mixture.sample(200_000, np.random.default_rng(0))
-    ratio = sums.mixture.log_density(theta) - log_gamma(theta)
-    truth = gammaln(2.0) + gammaln(8.0) - 8.0 * np.log(8.0)
-    error = 3.0 * ratio.std() / np.sqrt(len(ratio))
-    assert abs(sums.remaining().value - (ratio.mean() + truth)) < error + 1e-3
-    assert abs(ratio.mean() + truth - sums.remaining().value) < error + sums.known_to
-
-
 def test_a_lattice_reaches_a_second_mode_behind_a_valley():
     """Seven nats below the higher of the two, which has a fifth of the mass."""
 

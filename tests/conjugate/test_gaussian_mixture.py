@@ -97,20 +97,6 @@ def test_the_bound_never_falls(
 
 
 @pytest.mark.parametrize("shape", COVARIANCES)
-def test_weights_equal_repetition(shape):
-    X, times = blobs(n=20), np.arange(20) % 4
-    model = make_model("normal-wishart", shape, X)
-    weighted, path = ascended(model, model.rows(X), times.astype(float), n_iter=1)
-    resp = np.random.default_rng(0).dirichlet(np.ones(3), 20)
-    rows = model.rows(np.repeat(X, times, axis=0))
-    natural = model.start(rows, np.repeat(resp, times, axis=0))
-    found = model.expect(natural, rows, None)
-    assert model.elbo(natural, found.evidence) == pytest.approx(path[0])
-    means = model.means(model.updated(natural, found.statistics[0]))
-    np.testing.assert_allclose(means, model.means(weighted), rtol=1e-8, atol=1e-8)
-
-
-@pytest.mark.parametrize("shape", COVARIANCES)
 def test_sums_do_not_depend_on_the_blocks(shape, monkeypatch):
     X = blobs()
     model = make_model("normal-wishart", shape, X)

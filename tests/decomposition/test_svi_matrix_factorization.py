@@ -129,13 +129,6 @@ def test_noise_is_counted_and_ends_with_the_schedule():
     assert np.isfinite(fitted.elbo_path_).all()
 
 
-def test_a_warm_start_needs_the_same_rows():
-    X, _ = gappy()
-    warm = model(max_iter=2, warm_start=True).fit(X)
-    with pytest.raises(ValueError, match="warm_start=True goes on with the same data"):
-        warm.fit(X[:-1])
-
-
 def test_single_precision_is_kept_and_close():
     X, (*pairs, _) = gappy()
     double = model(max_iter=30).fit(X)

@@ -35,8 +35,14 @@ def test_mixtures_are_their_distributions(mixture, exact):
     assert density(mixture, x) == pytest.approx(exact.pdf(x), rel=1e-5)
 
 
-@each
-@pytest.mark.parametrize("mean", [0.2, -2.5])
+@pytest.mark.parametrize(
+    ("mixture", "exact", "mean"),
+    [
+        (*pair, m)
+        for pair, m in zip(PRIORS.values(), (0.2, -2.5, 0.2, -2.5), strict=True)
+    ],
+    ids=PRIORS,
+)
 def test_expectations_are_those_of_quadrature(mixture, exact, mean):
     def log_z(mean, variance=0.7):
         def integrand(x):

@@ -73,19 +73,6 @@ def test_affinity_of_a_component_with_itself(family, component, dim):
         assert_allclose(charted, 0, atol=1e-14 * dim)
 
 
-@pytest.mark.slow
-def test_close_components_have_half_the_fisher_distance(family, component, rng):
-    # ln integral sqrt(s_a s_b) = -|b - a|^2 / 8 in the Fisher metric, to third order.
-    a = component(family, 3)
-    step = 1e-4 * rng.standard_normal(a.size)
-    eps = family._quantile(rng.uniform(size=(4000, family.base_dim(3))))
-    theta, one = family.transport(a, eps), np.ones(1)
-    squares = [(family.at(a, point[None]).pull(one) @ step) ** 2 for point in theta]
-    error = np.std(squares) / np.sqrt(len(squares))
-    value = affinity(family, a, a + step)[0]
-    assert abs(-8 * value - np.mean(squares)) < 5 * error + 1e-3 * np.mean(squares)
-
-
 def test_far_pairs_do_not_overflow(family, component):
     a, b = component(family, 3), component(family, 3)
     far = family.recentre(b, family.mean(b) + 1e6)

@@ -10,8 +10,6 @@ from skboost.approximation import Mixture
 from skboost.families import Component, FullGaussian, Gaussian, StudentT, as_family
 from skboost.posterior import MixturePosterior
 
-from .conftest import chart_fisher_information
-
 DFS = [0.7, 1.5, 2.5, 5.0, 40.0]
 
 
@@ -71,15 +69,6 @@ def test_length_of_the_draws(family, component, rng):
     precision = np.linalg.inv(scale_matrix(family, params))
     squared = np.einsum("ni,ij,nj->n", centred, precision, centred)
     assert stats.kstest(squared / dim, stats.f(dim, family.df).cdf).pvalue > 1e-3
-
-
-@pytest.mark.slow
-def test_chart_has_identity_fisher_information(component, rng):
-    # The scores are bounded, so this holds for few degrees of freedom as well.
-    for family in (StudentT("full", 1.5), StudentT("diag", 3.0)):
-        params = component(family, 3)
-        fisher, error = chart_fisher_information(family, params, 4000, rng)
-        assert np.all(np.abs(fisher - np.eye(params.size)) < 5 * error)
 
 
 def test_moments_exist_or_say_so(family, component):

@@ -173,7 +173,7 @@ def test_the_lower_end_holds_where_the_tail_of_weights_has_no_mean():
             2 * np.pi
         )
 
-    for seed in range(5):
+    for seed in range(3):
         result = boost_posterior(
             log_density, 1, max_iter=1, orbit=None, random_state=seed
         )
@@ -184,7 +184,7 @@ def test_the_lower_end_holds_where_the_tail_of_weights_has_no_mean():
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize(("dim", "seed"), [(4, 0), (4, 1), (8, 2), (32, 0)])
+@pytest.mark.parametrize(("dim", "seed"), [(4, 1), (8, 2), (32, 0)])
 def test_a_narrow_shoulder_in_many_dimensions_is_found(dim, seed):
     """A tenth of the mass four standard deviations off, in any direction."""
     away = np.random.default_rng(seed).standard_normal(dim)

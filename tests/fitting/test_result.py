@@ -35,9 +35,7 @@ WAYS = {
         "max_iter": 3,
     },
     "skewed": {"max_iter": 1, "orbit": "auto"},
-    "constraints": {"orbit": None, "max_iter": 2, **POSITIVE},
     "hellinger": {"objective": "hellinger", "orbit": None, "max_iter": 2},
-    "warp": {"warp": "auto"},
     "warp, constraints": {"warp": "auto", "orbit": None, "max_iter": 2, **POSITIVE},
     "surrogate": {"surrogate": "auto", "orbit": "auto", "max_iter": 2},
 }
@@ -75,7 +73,7 @@ def assert_same(one, two):
 
 
 def test_saved_and_pickled(found, tmp_path):
-    result, _ = found
+    result, told = found
     result.save(tmp_path / "result.npz")
     for again in (
         BoostingResult.load(tmp_path / "result.npz"),
@@ -86,14 +84,11 @@ def test_saved_and_pickled(found, tmp_path):
     loaded = MixturePosterior.load(tmp_path / "posterior.npz")
     assert loaded.constraints == result.posterior.constraints
     assert_allclose(loaded.mean(), result.posterior.mean(), rtol=1e-6, atol=1e-9)
-
-
-def test_stages_share_their_components_in_a_file(tmp_path):
-    result = boost_posterior(bent, 2, **FEW | WAYS["plain"])
-    result.save(tmp_path / "result.npz")
+    if told["search"].refine:
+        return
+    # Without refinement no component ever changes, and stages share them in a file.
     with np.load(tmp_path / "result.npz") as archive:
         stored = sum(name.startswith("params_") for name in archive.files)
-    # Without refinement one never changes.
     assert stored < sum(stage.n_components for stage in result.stages)
 
 

@@ -242,8 +242,9 @@ def test_predefined_steps(world, variant):
     agree(published(world, variant, predefined), packaged(world, variant, Predefined()))
 
 
-@pytest.mark.parametrize("new", [3, 4, 5])
-@pytest.mark.parametrize("variant", DIRECTIONS)
+@pytest.mark.parametrize(
+    ("variant", "new"), zip(DIRECTIONS, (3, 4, 5), strict=True), ids=str
+)
 def test_line_search(world, variant, new):
     # One step at a time: after an exact step two components are equally bad, and
     # rounding decides which is the worst.

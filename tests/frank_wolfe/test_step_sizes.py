@@ -20,6 +20,8 @@ from skboost.frank_wolfe import (
     pairwise_direction,
 )
 
+from .conftest import PROBLEMS
+
 RULES = {
     **{name: rule() for name, rule in STEP_SIZES.items()},
     "adaptive, no slack": AdaptiveBacktracking(slack=0.0),
@@ -29,13 +31,17 @@ RULES = {
 TOLERANCE = {"predefined": 2e-2}
 
 
-@pytest.mark.parametrize("corrective", DIRECTIONS)
+def pairs():
+    """Every rule with every direction and every problem, in a third of all ways."""
+    for i, name in enumerate(RULES):
+        for j, corrective in enumerate(DIRECTIONS):
+            of = [*PROBLEMS][(i + j) % len(PROBLEMS)]
+            marks = [pytest.mark.slow] if ", " in name else []
+            yield pytest.param(of, corrective, name, marks=marks)
+
+
 @pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[pytest.mark.slow] if ", " in name else [])
-        for name in RULES
-    ],
+    ("problem", "corrective", "name"), pairs(), indirect=["problem"]
 )
 def test_reaches_the_known_optimum(problem, descend, corrective, name):
     objective, optimum = problem.objective, problem.optimum

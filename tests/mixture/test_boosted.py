@@ -254,14 +254,6 @@ def test_resampling_goes_towards_the_log_joint(fitted, groups):
         fitted.posterior_.resample(lambda draws: np.full(len(draws["means"]), np.nan))
 
 
-@pytest.mark.slow
-def test_arviz_gets_named_arrays(fitted):
-    pytest.importorskip("arviz")
-    data = fitted.posterior_.to_arviz(n=40, n_chains=2, random_state=0)
-    assert data.posterior["means"].shape == (2, 20, 2, 2)
-    assert data.posterior["weights"].shape == (2, 20, 2)
-
-
 # --- the Dirichlet process
 
 

@@ -22,12 +22,11 @@ from skboost.conjugate import (
     start,
     sweeps,
 )
-from skboost.mixture import BoostedGaussianMixture, SVIGaussianMixture
+from skboost.mixture import SVIGaussianMixture
 from skboost.svi import ConstantRate, SVIState, absorb
 
 TYPES = ["full", "tied", "diag", "spherical"]
-IRIS, SPECIES = load_iris(return_X_y=True)
-IRIS = scale(IRIS)
+IRIS = scale(load_iris().data)
 
 
 def _begun(covariance_type="full", X=IRIS, n=3, **changed):
@@ -60,7 +59,7 @@ def _ascended(target, natural, n):
 def test_the_bound_never_falls(covariance_type, tied_means):
     changed = {} if tied_means else {"clusters": "independent", "mean_variance": 9.0}
     target, natural = _begun(covariance_type, **changed)
-    bounds = [_ascended(target, natural, n).bound for n in range(1, 12)]
+    bounds = [_ascended(target, natural, n).bound for n in (1, 2, 3, 5, 11)]
     assert min(np.diff(bounds)) > -1e-9 * abs(bounds[0])
     assert bounds[-1] > bounds[0]
 
@@ -257,11 +256,6 @@ def test_groups_are_found(load, least):
     assert adjusted_rand_score(y, model.predict(scale(X))) > least
 
 
-def test_boosted_groups_are_found():
-    model = BoostedGaussianMixture(3, max_iter=1, random_state=0).fit(IRIS)
-    assert adjusted_rand_score(SPECIES, model.predict(IRIS)) > 0.88
-
-
 @pytest.mark.parametrize(
     ("kind", "covariance_type"),
     [
@@ -272,7 +266,7 @@ def test_boosted_groups_are_found():
 def test_units_do_not_matter(covariance_type, kind):
     settings = {"covariance_type": covariance_type, "mean_prior_type": kind}
     one, other = (
-        SVIGaussianMixture(3, random_state=0, **settings).fit(c * IRIS)
+        SVIGaussianMixture(3, random_state=0, **settings).fit(c * IRIS[::2])
         for c in (1.0, 1000.0)
     )
     assert_allclose(other.covariance_prior_, 1e6 * one.covariance_prior_, rtol=1e-4)
@@ -302,23 +296,6 @@ def test_none_restores_the_priors_of_scikit_learn():
     assert model.degrees_of_freedom_prior_ == 4
     assert model.mean_precision_prior_ == 1.0
     assert model.weight_concentration_prior_ == pytest.approx(1 / 3)
-
-
-def test_weights_stand_for_repeated_rows():
-    X = IRIS[:60]
-    twice = np.arange(60) % 2 + 1.0
-    weighted = SVIGaussianMixture(2, random_state=0).fit(X, sample_weight=twice)
-    repeated = SVIGaussianMixture(2, random_state=0).fit(np.repeat(X, [1, 2] * 30, 0))
-    assert_allclose(weighted.covariance_prior_, repeated.covariance_prior_, rtol=1e-6)
-
-
-@pytest.mark.parametrize("covariance_type", ["full", "diag"])
-def test_a_missing_value_changes_little(covariance_type):
-    X = IRIS.copy()
-    X[7, 1] = np.nan
-    settings = {"covariance_type": covariance_type, "random_state": 0}
-    whole, gap = (SVIGaussianMixture(3, **settings).fit(rows) for rows in (IRIS, X))
-    assert_allclose(gap.covariance_prior_, whole.covariance_prior_, atol=0.05)
 
 
 @pytest.mark.parametrize("covariance_type", TYPES)

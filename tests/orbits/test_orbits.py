@@ -150,16 +150,23 @@ def test_families_of_users_are_reflected_alone():
 
 
 @pytest.mark.parametrize(
-    ("dim", "order"),
-    [*((1, k) for k in (2, 4, 8, 16, 32, 64)), (2, 2), (2, 4), (2, 8), (2, 16)]
-    + [pytest.param(2, k, marks=pytest.mark.slow) for k in (32, 64)],
+    ("name", "dim", "order"),
+    [
+        *(("one", 1, k) for k in (2, 8, 32)),
+        *(("two", 1, k) for k in (4, 16, 64)),
+        ("two", 2, 2),
+        ("one", 2, 4),
+        ("two", 2, 8),
+        ("one", 2, 16),
+        pytest.param("two", 2, 32, marks=pytest.mark.slow),
+        pytest.param("one", 2, 64, marks=pytest.mark.slow),
+    ],
 )
-@pytest.mark.parametrize("name", ["one", "two"])
 def test_they_are_normalised(name, dim, order):
     if dim == 1:
         points, cell = GRID[::4, None], 4 * STEP
-    elif order in (2, 64) and name == "one":
-        points, cell = PLANE[::], CELL
+    elif order == 64:
+        points, cell = PLANE, CELL
     else:
         points, cell = PLANE.reshape(321, 321, 2)[::2, ::2].reshape(-1, 2), 4 * CELL
     q, _ = orbiting(LogGamma(dim), MIXTURES[name](dim), order, n=32)
@@ -192,7 +199,7 @@ def test_the_kl_of_one_component_falls_by_every_doubling():
     assert (np.diff(found) < 1e-4).all() and found[-1] < 0.5 * found[1]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_no_mixture_loses(seed):
     """KL(q~ || p) <= ln Z - sum alpha E ln mean exp f <= KL(q || p)."""
     rng, target, points = np.random.default_rng(seed), LogGamma(1), GRID[::4, None]
@@ -229,8 +236,9 @@ def test_the_bound_rises_by_no_doubling_of_any_draw():
     assert orbits.undone().sum() == pytest.approx(orbits.remaining().value, abs=2e-3)
 
 
-@pytest.mark.parametrize("order", [2, 16])
-@pytest.mark.parametrize("name", MIXTURES)
+@pytest.mark.parametrize(
+    ("name", "order"), zip(MIXTURES, (2, 16, 2, 16), strict=True), ids=str
+)
 def test_it_is_a_density_with_these_moments_draws_and_marginals(name, order):
     mixture = MIXTURES[name](1)
     skewed, report, _ = reweighted(
@@ -433,11 +441,7 @@ def beyond(theta):
     raise ValueError("below -1.5")
 
 
-@pytest.mark.parametrize(
-    "outside",
-    [lambda theta: -np.inf, lambda theta: np.nan, beyond],
-    ids=["-inf", "nan", "raises"],
-)
+@pytest.mark.parametrize("outside", [lambda theta: -np.inf, beyond])
 def test_a_density_that_ends_keeps_what_is_inside(outside):
     def density(theta):
         inside = 2.5 * theta[0] - np.exp(theta[0])

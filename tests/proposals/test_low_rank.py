@@ -228,7 +228,7 @@ def test_a_low_rank_gaussian_is_found_exactly():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("dim", "seed"), [(500, 0), (500, 1), (500, 2), (2000, 0)])
+@pytest.mark.parametrize(("dim", "seed"), [(500, 1), (2000, 0)])
 def test_five_strong_directions_among_many(dim, seed):
     gaussian = Spiked(dim, seed=seed)
     result = gaussian.boosted(max_iter=1, family="gaussian", random_state=seed)

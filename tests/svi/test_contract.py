@@ -38,8 +38,9 @@ def test_a_fit_tells_what_it_did(case, settings):
         assert 0.0 <= model.noise_shrunk_ <= 1.0
 
 
-@every
-@both
+@pytest.mark.parametrize(
+    ("case", "settings"), zip(SVI.values(), (BATCHES, {}, BATCHES), strict=True)
+)
 def test_the_best_of_several_runs_is_kept_whatever_the_number_of_jobs(case, settings):
     one, two = (case.fit(n_init=3, n_jobs=n, **settings) for n in (1, 2))
     same_fit(case, one, two)

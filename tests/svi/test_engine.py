@@ -124,27 +124,6 @@ def test_shrunk_noise_is_counted():
     assert info.n_shrunk == state.n_shrunk
 
 
-def test_a_continued_run_is_one_long_run():
-    model, rows, start = problem()
-    engine = NaturalGradient(model, rows, start, RobbinsMonro(), None, 20, 5.0, 1)
-    long = run(engine, SVILimits(6))
-    short = run(engine, SVILimits(3))
-    again = run(engine, SVILimits(6), short)
-    assert [i.elbo for i in again.history] == [i.elbo for i in long.history]
-    assert long.n_iter == 6
-    assert not long.converged
-
-
-def test_coordinate_ascent_converges_and_says_so():
-    model, rows, start = problem()
-    engine = NaturalGradient(model, rows, start, ConstantRate())
-    done = run(engine, SVILimits(500, tol=1e-6))
-    assert done.converged
-    assert done.history[-1].gain <= 1e-6
-    gains = np.array([info.gain for info in done.history])
-    assert np.all(gains >= -1e-9 * abs(done.history[-1].elbo))
-
-
 # --- batches
 
 

@@ -156,6 +156,7 @@ def test_a_function_that_autograd_can_not_follow_needs_its_gradient(theta):
     assert_allclose(score, -theta)
 
 
+@pytest.mark.slow
 def test_processes_give_the_same_bits_and_the_same_failures():
     # Defined here: worker processes can not import a test module. Exceptions of one's
     # own need not survive a pickle.
@@ -503,6 +504,7 @@ def test_functions_that_overwrite_their_argument_are_told_so(
         target.value_and_score(POINTS_OF_3)
 
 
+@pytest.mark.slow
 def test_functions_that_lose_their_gradient_in_other_processes_stay_here():
     points = np.random.default_rng(0).normal(size=(5000, 2))
 

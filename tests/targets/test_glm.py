@@ -264,7 +264,7 @@ def _fifth(near):
 
 @each_prior
 def test_slopes_of_expectations_equal_differences(kind, prior):
-    X, y, weight = make_data()
+    X, y, weight = make_data(20, 2)
     target = make_target(kind, X, y, sample_weight=weight, prior=as_prior(prior))
     rng, size = np.random.default_rng(5), SIZES.get(kind, 1.0)
     mean = size * rng.normal(size=target.dim)

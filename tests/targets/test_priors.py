@@ -49,6 +49,7 @@ class LogisticPrior(Prior):
 CASES = {**{name: as_prior(name) for name in PRIORS}, "own": LogisticPrior()}
 parametrised = pytest.mark.parametrize("prior", CASES.values(), ids=CASES.keys())
 SCALE = np.array([0.3, 1.0, 7.0])
+SDS = [1e-2, 0.5, 3.0, 40.0]
 
 
 @pytest.mark.parametrize("name", PRIORS)
@@ -78,9 +79,12 @@ def test_score_equals_finite_differences(prior):
         np.testing.assert_allclose(found, slope, atol=1e-6)
 
 
-@parametrised
-@pytest.mark.parametrize("sd", [1e-2, 0.5, 3.0, 40.0])
-def test_expected_value_agrees_with_quadrature(prior, sd):
+@pytest.mark.parametrize(
+    ("name", "sd"),
+    [(name, sd) for k, name in enumerate(CASES) for sd in SDS[k % 2 :: 2]],
+)
+def test_expected_value_agrees_with_quadrature(name, sd):
+    prior = CASES[name]
     for mean in (0.0, 0.4, -5.0):
         found = prior.expected(np.array([mean]), np.array([sd**2]), np.array([0.5]))
 

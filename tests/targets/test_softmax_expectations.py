@@ -46,7 +46,6 @@ def dense(mean, covariance, step):
     [
         (3, 0.1, 0.2, 1e-6),
         (3, 1.0, 0.1, 1e-3),
-        (3, 3.0, 0.03, 2e-3),
         (3, 6.0, 0.02, 4e-3),
         (4, 0.1, 0.3, 3e-6),
         (4, 1.0, 0.3, 1e-3),
@@ -148,8 +147,9 @@ def test_roots_have_the_covariance_of_the_centred_predictors(n_classes):
     np.testing.assert_allclose(roots @ roots.transpose(0, 2, 1), expected, atol=1e-9)
 
 
-@pytest.mark.parametrize("n_classes", [3, 4, 6])
-@pytest.mark.parametrize("width", [0.5, 1.5, 3.0])
+@pytest.mark.parametrize(
+    ("n_classes", "width"), [(3, 0.5), (4, 1.5), (6, 3.0), (3, 3.0)]
+)
 def test_probabilities_are_as_near_as_they_say(n_classes, width):
     rng, n, k = np.random.default_rng(1), 200, n_classes - 1
     mean = width * rng.choice([0.3, 1.0, 3.0], (n, 1)) * rng.standard_normal((n, k))
