@@ -340,30 +340,11 @@ def wide_bumps(theta):
     return rest + anp.logaddexp(-0.5 * (x - 3.5) ** 2, -0.5 * (x + 3.5) ** 2)
 
 
-def wide_banana(theta):
-    """A banana in the first two of 40 dimensions."""
-    rest = -0.5 * anp.sum(theta[:, 2:] ** 2, axis=1)
-    return rest + banana(theta[:, :2])
-
-
 def funnel(theta):
     v = theta[:, :1]
     return -(v[:, 0] ** 2) / 18.0 - anp.sum(
         0.5 * theta[:, 1:] ** 2 * anp.exp(-v) + 0.5 * v, axis=1
     )
-
-
-EFFECTS = np.array([28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0])
-ERRORS = np.array([15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0])
-
-
-def eight_schools(theta):
-    """Eight effects, their mean, and the log of their spread."""
-    effects, mu, log_tau = theta[:, :8], theta[:, 8:9], theta[:, 9:]
-    groups = -0.5 * ((effects - mu) * anp.exp(-log_tau)) ** 2 - log_tau
-    rows = -0.5 * ((EFFECTS - effects) / ERRORS) ** 2
-    prior = -0.5 * (mu / 5.0) ** 2 + log_tau - anp.log1p(anp.exp(2.0 * log_tau) / 25.0)
-    return anp.sum(groups + rows, axis=1) + prior[:, 0]
 
 
 @pytest.mark.parametrize(("log_density", "dim"), [(banana, 2), (bumps, 1)])
@@ -385,11 +366,8 @@ def test_one_component_with_orbits_may_hold_two_modes():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("log_density", "dim"), [(wide_banana, 40), (funnel, 3), (eight_schools, 10)]
-)
-def test_boosting_goes_on_where_it_must_and_takes_longer(log_density, dim):
-    result = boost_posterior(log_density, dim, max_iter=3, **AUTO)
+def test_boosting_goes_on_where_it_must_and_takes_longer():
+    result = boost_posterior(funnel, 3, max_iter=3, **AUTO)
     assert result.n_iter > 1 and result.posterior.n_components > 1
 
 

@@ -149,26 +149,6 @@ def test_everything_is_on_the_users_scale():
     )
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("constraints", "x0"),
-    [
-        ("positive", [3.0, 0.5, 0.2]),
-        ("positive", [[3.0, 0.5, 0.2], [1.0, 1.0, 1.0]]),
-        ("positive", (0.0, 4.0)),
-        ("simplex", [0.2, 0.3, 0.5]),
-        ("simplex", (0.0, 1.0)),
-        ("ordered", [-1.0, 0.0, 2.0]),
-        ("ordered", (-2.0, 2.0)),
-        ((-1, 5), (-1, 5)),
-        ({0: "positive"}, ([0.0, -1.0, -1.0], 1.0)),
-    ],
-)
-def test_starts_are_on_the_users_scale(constraints, x0):
-    result = boost(normal, 3, constraints, x0=x0, max_iter=1)
-    assert np.isfinite(result.elbo)
-
-
 def test_starts_and_probes_lead_to_modes_on_the_unconstrained_scale():
     def density(theta):
         logs = anp.log(theta[:, 0])

@@ -203,7 +203,7 @@ def test_a_fit_of_a_mapped_file_holds_a_block_and_no_more(tmp_path, monkeypatch)
     np.save(tmp_path / "y.npy", X[:, 0] + rng.logistic(size=len(X)) > 0.0)
     X, y = (np.load(tmp_path / f"{name}.npy", mmap_mode="r") for name in "Xy")
     model = BoostedBayesianLogisticRegression(
-        max_iter=1, search=GreedySearch(16), orbit=None
+        max_iter=1, search=GreedySearch(16), orbit=None, prior_scale=1.0
     )
     tracemalloc.start()
     try:

@@ -19,7 +19,6 @@ from sklearn.pipeline import make_pipeline
 from skboost._random import generator, root_seed
 from skboost.conjugate import Documents
 from skboost.decomposition import SVILatentDirichletAllocation
-from skboost.model_selection import EvidenceSearch
 from skboost.svi import RobbinsMonro
 
 from ..conjugate import conftest
@@ -29,7 +28,7 @@ BOTH = pytest.mark.parametrize("settings", [{}, STOCHASTIC], ids=["all", "batche
 
 
 corpus = partial(conftest.corpus, n_documents=200, n_words=40, n_topics=3, length=60)
-X, TOPICS = corpus()
+X, _ = corpus()
 
 
 def made(n_components=3, **settings):
@@ -265,15 +264,6 @@ def test_from_texts_to_classes():
     names = pipeline[0].get_feature_names_out()
     sport = {"goal", "match", "team"}
     assert any(set(top) <= sport for top in pipeline[1].top_words(names, 2))
-
-
-@pytest.mark.slow
-def test_evidence_chooses_the_number_of_topics():
-    search = EvidenceSearch(
-        made(max_iter=60, n_init=2), {"n_components": [1, 3, 12]}
-    ).fit(X)
-    assert search.best_params_ == {"n_components": 3}
-    assert search.best_elbo_ == search.best_estimator_.elbo_
 
 
 # --- bad input

@@ -4,7 +4,6 @@ import pickle
 import warnings
 
 import numpy as np
-import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
@@ -14,9 +13,7 @@ from scipy.stats import t as student_t
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.exceptions import DataConversionWarning
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler, scale
+from sklearn.preprocessing import scale
 
 from skboost import OnlineBayesianLinearRegression, OnlineBayesianLogisticRegression
 from skboost.priors import NoiseScalePrior
@@ -334,20 +331,6 @@ def test_minibatches_passes_and_order(cancer):
     )
     assert_array_equal(a.coef_, b.coef_)
     assert not np.array_equal(a.coef_, by_hand.coef_)
-
-
-@pytest.mark.slow
-def test_frames_pipelines_and_searches():
-    X, y = load_breast_cancer(return_X_y=True, as_frame=True)
-    X, labels = X.iloc[:, :5], pd.Series(np.where(y, "benign", "malignant"))
-    rate = OnlineBayesianLogisticRegression(method="sva", learning_rate=PowerRate())
-    name = type(rate).__name__.lower()
-    search = GridSearchCV(
-        make_pipeline(StandardScaler(), rate),
-        {f"{name}__learning_rate__power": [-0.5, -0.25]},
-        scoring="neg_log_loss", cv=2, n_jobs=2,
-    )  # fmt: skip
-    assert search.fit(X, labels).best_score_ > -0.35
 
 
 def test_forgetting_follows_what_changes():
