@@ -12,6 +12,9 @@ same target, same seed, one after the other in the same process. The ELBO is tha
 speak for it. The standard error of a target's gain is the larger of its spread over
 seeds and of the Monte Carlo error of the ELBOs; that of a mean is over targets. A
 target is called better or worse beyond two standard errors and a thousandth of a nat.
+
+``--propagation`` leaves expectation propagation under priors that are mixtures of
+normal ones out of regressions with two classes, and does nothing else.
 """
 
 from _harness import Report, elbo_of, parser, timed  # isort: skip
@@ -23,9 +26,14 @@ from unittest.mock import patch
 import numpy as np
 from _densities import seen, unseen
 from joblib import Parallel, delayed
+from sklearn.datasets import load_breast_cancer, load_iris, load_wine
+from sklearn.preprocessing import scale
 
+from skboost import BoostedBayesianLogisticRegression
 from skboost.boosting import Boosting
 from skboost.fitting import _engines
+from skboost.proposals import _propagated
+from skboost.targets import NormalPrior
 
 # Mechanism: the settings without it.
 WITHOUT = {
@@ -37,6 +45,8 @@ WITHOUT = {
     "last look": {"last_look": lambda self, target, state: (state.modes, None)},
 }
 DEFAULT = "default"
+# Priors under which there is propagation all the same.
+NORMAL = {NormalPrior: None}
 # Nats below which a gain is none, however sure: a tenth of the default `tol`, which
 # is what an iterate has to gain to be kept.
 LEAST = 1e-3
@@ -163,14 +173,52 @@ def target_row(report, half, name, runs, mechanisms):
     )
 
 
+def propagation(report, replicates):
+    """Regressions on some rows of bundled data, with propagation and without."""
+    cancer, wine, iris = (
+        (scale(X[places]), y[places])
+        for load, places in (
+            (load_breast_cancer, slice(None)),
+            (load_wine, slice(130)),
+            (load_iris, slice(50, None)),
+        )
+        for X, y in [load(return_X_y=True)]
+    )
+    for name, (X, y), n, dim, prior in (
+        ("breast cancer", cancer, 100, 10, "laplace"),
+        ("breast cancer", cancer, 100, 10, "student_t"),
+        ("breast cancer", cancer, 60, 30, "horseshoe"),
+        ("wine", wine, 60, 13, "laplace"),
+        ("iris", iris, 50, 4, "horseshoe"),
+        ("iris", iris, 50, 4, "student_t"),
+    ):
+        for seed in range(replicates):
+            rows = np.random.default_rng(seed).permutation(len(X))[:n]
+            found = {}
+            for label, known in (("with", _propagated._MIXTURES), ("without", NORMAL)):
+                with patch.object(_propagated, "_MIXTURES", known):
+                    model = BoostedBayesianLogisticRegression(
+                        prior=prior, random_state=seed
+                    )
+                    _, cpu, _ = timed(model.fit, X[rows, :dim], y[rows])
+                found |= {f"ELBO {label}": model.elbo_, f"CPU s {label}": cpu}
+            report.row("Propagation", data=f"{name}, {n} x {dim}", prior=prior,
+                       seed=seed, **found)  # fmt: skip
+
+
 def main():
     made = parser(__doc__, replicates=3)
+    made.add_argument("--propagation", action="store_true")
     made.add_argument("--iterations", type=int, default=10)
     made.add_argument("--jobs", type=int, default=1, help="processes over targets")
     made.add_argument("--only", nargs="+", choices=list(WITHOUT), default=list(WITHOUT))
     made.add_argument("--name", default="ablation", help="of the JSON file")
     made.add_argument("--targets", nargs="+", help="some of them, by name")
     args = made.parse_args()
+    if args.propagation:
+        report = Report("propagation", args.out, replicates=args.replicates)
+        propagation(report, args.replicates)
+        return
     report = Report(
         args.name,
         args.out,
