@@ -204,6 +204,12 @@ def test_what_an_approximate_density_misses_is_half_its_variance():
     value, se = error_of_trend(levels, weights)
     assert value == pytest.approx(0.5 * missed.var(), abs=4.0 * se)
     assert 0.0 < se < value / 3.0
+    # Noise of the weights is none of it.
+    theta, noise = rng.normal(size=(400, 2)), rng.normal(size=400)
+    trend = theta @ [0.3, -0.2]
+    value, se = error_of_trend(theta, np.tile(trend + noise, (2, 1)))
+    assert value == pytest.approx(0.5 * trend.var(), abs=4.0 * se)
+    assert 0.0 < se < 0.03
 
 
 @pytest.mark.slow
