@@ -312,10 +312,7 @@ def test_values_alone_are_those_that_come_with_slopes(likelihood, response, name
     np.testing.assert_allclose(marginal.value(*given), expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("likelihood", "response"),
-    ALL_LIKELIHOODS,
-)
+@pytest.mark.parametrize(("likelihood", "response"), ALL_LIKELIHOODS)
 def test_newton_steps_have_the_slope_and_the_bend(likelihood, response):
     rng = np.random.default_rng(0)
     y, eta = response(rng, 30)[:, None], 4.0 * rng.normal(size=(30, 5))

@@ -41,10 +41,7 @@ def diabetes():
     return make_pipeline(StandardScaler(), model).fit(X, y), X, y
 
 
-@each(
-    ROWS,
-    slow={*ROWS} - {"normal", "three classes", "poisson", "groups, ordered"},
-)
+@each(ROWS, slow={*ROWS} - {"normal", "three classes", "poisson", "groups, ordered"})
 def test_every_model_is_drawn(name):
     model, case = fitted(name), ROWS[name]
     settings = {"n": 100, **case.offset}

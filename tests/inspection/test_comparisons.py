@@ -206,11 +206,7 @@ def test_every_model_with_groups_ranks_them(name):
 @pytest.mark.parametrize(
     ("variables", "more", "message"),
     [
-        (
-            {"dite": ["fish", "meat"]},
-            {},
-            "variables must name columns of X; got",
-        ),
+        ({"dite": ["fish", "meat"]}, {}, "variables must name columns of X; got"),
         ({"diet": ["fish", "soup"]}, {}, r"levels in X, \['fish', 'meat', 'rice'\]"),
         ({"diet": ["fish"]}, {}, "two values or more"),
         ({"diet": "slope"}, {}, "must be a list of its levels"),

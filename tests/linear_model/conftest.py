@@ -6,10 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from skboost import (
-    BoostedBayesianLogisticRegression,
-    BoostedBayesianPoissonRegression,
-)
+from skboost import BoostedBayesianLogisticRegression, BoostedBayesianPoissonRegression
 from skboost.strategies import GreedySearch
 from skboost.targets._base import Ledger
 

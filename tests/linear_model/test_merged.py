@@ -20,8 +20,9 @@ def generated(n):
     return X, rng.random(n) < expit(X @ [1.0, -0.5, 0.2] + 0.3)
 
 
-@pytest.mark.parametrize("container", [np.asarray, sparse.csr_matrix])
-@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize(
+    ("container", "fit_intercept"), [(np.asarray, True), (sparse.csr_matrix, False)]
+)
 def test_few_groups_predict_as_all_components_do(container, fit_intercept):
     X, y = generated(600)
     X = container(X)

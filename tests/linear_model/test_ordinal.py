@@ -7,10 +7,7 @@ from scipy import stats
 from scipy.optimize import approx_fprime
 from scipy.special import expit
 
-from skboost import (
-    BoostedBayesianLogisticRegression,
-    BoostedBayesianOrdinalRegression,
-)
+from skboost import BoostedBayesianOrdinalRegression
 
 COEF, THRESHOLDS = np.array([2.0, -1.0, 0.0]), np.array([-1.0, 0.5, 2.0])
 GRADES = np.array(["poor", "fair", "good", "best"])
@@ -76,20 +73,6 @@ def test_predictions_average_over_the_posterior(fitted):
     total, aleatoric, epistemic = model.predict_uncertainty(X)
     assert np.all(epistemic >= 0) and np.all(aleatoric <= total + 1e-12)
     assert np.all(np.isfinite(model.predict_log_proba(100.0 * X)))
-
-
-def test_two_classes_are_logistic_regression():
-    X, rank = generated(120)
-    y = rank > 1
-    both = [
-        kind(prior="normal", **SETTINGS).fit(X, y)
-        for kind in (
-            BoostedBayesianOrdinalRegression,
-            BoostedBayesianLogisticRegression,
-        )
-    ]
-    ordinal, logistic = (model.predict_proba(X) for model in both)
-    assert_allclose(ordinal, logistic, atol=0.015)
 
 
 def test_classes_have_the_order_that_is_given(fitted):

@@ -162,8 +162,7 @@ def test_weights_are_rows():
 
 
 @pytest.mark.parametrize(
-    "case",
-    [pytest.param(case, marks=SLOW * ("ordered" in case)) for case in CASES],
+    "case", [pytest.param(case, marks=SLOW * ("ordered" in case)) for case in CASES]
 )
 def test_without_products_nothing_changes(case):
     kind, response, *settings = CASES[case]

@@ -5,9 +5,6 @@ import runpy
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from sklearn.compose import ColumnTransformer
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from ..cases import LINEAR, OTHERS, SVI, each
 
@@ -39,22 +36,3 @@ def test_columns_in_another_order_give_the_same_answers(name, tmp_path):
     dates = np.full(case.X.shape, np.datetime64("2020-01-01"))
     with pytest.raises(ValueError, match="got dates"):
         written["predict"](dates, **offset)
-
-
-def test_columns_of_a_pipeline_are_those_that_it_was_given(tmp_path):
-    case = LINEAR["two classes"]
-    labels = np.array(["x", "y", "z"])[np.arange(48) % 3]
-    frame = pd.DataFrame(case.X, columns=["a", "b", "c"]).assign(d=labels)
-    steps = ColumnTransformer(
-        [("n", StandardScaler(), ["c", "a"]), ("l", OneHotEncoder(), ["d"])]
-    )
-    pipe = make_pipeline(steps, case.new()).fit(frame, case.y)
-    pipe[-1].export(tmp_path / "file.py", preprocessor=pipe[:-1])
-    written = runpy.run_path(str(tmp_path / "file.py"))
-    swapped = frame[["d", "c", "b", "a"]]
-    assert_allclose(written["predict_proba"](swapped), written["predict_proba"](frame))
-    assert_allclose(
-        written["predict_proba"](swapped), pipe.predict_proba(swapped), rtol=1e-12
-    )
-    with pytest.raises(ValueError, match="none named 'd'"):
-        written["predict"](frame.drop(columns="d"))

@@ -87,10 +87,7 @@ INSIDE = {
         ("MinMaxScaler: it is no", MinMaxScaler(clip=True)),
         ("PolynomialFeatures: it is no", PolynomialFeatures(2)),
         *(
-            (
-                name,
-                make_column_transformer((StandardScaler(), [2]), (inner, [0])),
-            )
+            (name, make_column_transformer((StandardScaler(), [2]), (inner, [0])))
             for name, inner in INSIDE.items()
         ),
     ],
@@ -181,6 +178,9 @@ def test_gaps_and_categories_are_exported(steps, tmp_path):
     assert_allclose(module.predict_proba(new), expected, rtol=0.0, atol=1e-10)
     assert_allclose(module.predict_proba(new.to_numpy().tolist()), expected, atol=1e-10)
     assert np.array_equal(module.predict(new), pipe.predict(new))
+    # Columns are found by name.
+    turned = new.iloc[:, ::-1].assign(other="x")
+    assert_allclose(module.predict_proba(turned), expected, atol=1e-10)
 
 
 @pytest.mark.parametrize("unknown", ["ignore", "error"])
