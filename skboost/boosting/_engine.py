@@ -130,7 +130,7 @@ class Boosting:
         move, (component,) = Move("first", "first", 1.0), mixture.components
         parts = 1, move, component, self.settings.tol, perf_counter() - began
         info = Info.of(state, *parts, UNKNOWN, UNKNOWN)
-        return state, replace(info, little_remains=_SURELY, surely_little=True)
+        return state, replace(info, little_remains=_SURELY, known_left=0.0)
 
     def begin(self, target, mixture, modes, began):
         """The first iteration, since `began`, with a given mixture and known modes."""

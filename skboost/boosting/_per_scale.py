@@ -158,11 +158,11 @@ class BoostingPerScale:
             complete = self.proposer.complete_with(target, nodes, mixture)
         # Whoever only predicts asks for no draws.
         images = auto and self.settings.max_order > 1
-        sure = bool(images) and self.proposer.leaves_little(target, mixture, auto)
-        state, info = self._begun(target, iterate, began, later=sure)
+        known = self.proposer.known_left(target, nodes, mixture) if images else None
+        state, info = self._begun(target, iterate, began, later=known is not None)
         cut = target.ledger.budget.has_cut
         return state, replace(
-            info, little_remains=complete, cut_short=cut, surely_little=sure
+            info, little_remains=complete, cut_short=cut, known_left=known
         )
 
     def reweighted(self, target, state, told, weights, began):

@@ -144,8 +144,8 @@ class Info:
     n_nodes: int = 0
     # Whether limits that were met before do not end iterations over nodes.
     free: bool = False
-    # Whether a closed form says that so little remains that no draws need be asked.
-    surely_little: bool = False
+    # Nats that remain before orbits by a closed form, None where draws are asked.
+    known_left: float | None = None
 
     @classmethod
     def of(cls, state, n_components, move, component, tol, seconds, gain, gap):

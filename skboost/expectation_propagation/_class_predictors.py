@@ -38,7 +38,8 @@ def _inverted(lower):
     n = lower.shape[-1]
     if n < _LARGE:
         return np.linalg.inv(lower)
-    each = [dtrtri(one, lower=1)[0] for one in lower.reshape(-1, n, n)]
+    # In columns, as LAPACK has them.
+    each = [dtrtri(one.T, lower=0)[0].T for one in lower.reshape(-1, n, n)]
     return np.reshape(each, lower.shape)
 
 

@@ -16,7 +16,7 @@ from scipy.special import log_expit
 from skboost.expectation_propagation._class_predictors import ClassDual, ClassPrimal
 from skboost.expectation_propagation._fits import Sites, without_site
 from skboost.expectation_propagation._probits import log_evidence
-from skboost.expectation_propagation._scales import _WIDEST, Gaussians
+from skboost.expectation_propagation._scales import _WIDEST, Gaussians, SignedRows
 
 # Precision of the own class, over that of all contrasts, which makes an arrow of a
 # site's precision: contrasts are independent.
@@ -58,12 +58,7 @@ class ClassRows:
 
     def initial(self, n_priors):
         """Sites to begin with, (n_priors, n_rows, K - 1)."""
-        start = Sites.initial(n_priors, len(self.X))
-        each = [
-            np.repeat(part[..., None], self.n_classes - 1, axis=2)
-            for part in (start.precision, start.shift)
-        ]
-        return replace(start, precision=each[0], shift=each[1])
+        return Sites.initial(n_priors, len(self.X), self.n_classes - 1)
 
     def in_units(self, scale):
         """The same where columns are divided by these, those of any class."""
@@ -80,9 +75,7 @@ class ClassRows:
         form = ClassDual if dual else ClassPrimal
         return form(self.X * scales[:, None, :], scales)
 
-    def gaussians(self, variances, sites=None, bounded=True):
-        """`Gaussians` under these priors, from given sites."""
-        return self.given_sites(*self.fitted(variances, sites, bounded=bounded))
+    gaussians = SignedRows.gaussians
 
     def fitted(self, variances, sites=None, tol=0.01, bounded=True):
         """Predictors under priors with these variances (n_priors, dim), and `Sites`.
@@ -180,16 +173,14 @@ class ClassRows:
         wide = predictors.prior_variance().max() > _WIDEST**2
         if wide or miss > _MISSED or not evidence[0] <= 0.0:
             return self._bounded(given, precision, shift, bound)
-        flags = np.ones(1, dtype=bool), np.zeros(1, dtype=bool)
-        return Sites(precision, shift, evidence, *flags)
+        return Sites(precision, shift, evidence, np.ones(1, bool), np.zeros(1, bool))
 
     def _bounded(self, given, precision, shift, bound):
         """Sites whose evidence is the lower bound of their Gaussian."""
         least = self.weights @ (bound + 0.5 * (shift * given[0])[0].sum(axis=1))
         least = np.minimum(least - 0.5 * given[3], 0.0)
         least[np.isnan(least)] = -np.inf
-        flags = np.zeros(1, dtype=bool), np.ones(1, dtype=bool)
-        return Sites(precision, shift, least, *flags)
+        return Sites(precision, shift, least, np.zeros(1, bool), np.ones(1, bool))
 
     def _failed(self, predictors):
         """Sites to begin with, where sweeps overflow."""

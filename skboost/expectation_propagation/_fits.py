@@ -28,26 +28,15 @@ class Sites:
     bounded: np.ndarray
 
     @classmethod
-    def initial(cls, n_priors, n_rows):
+    def initial(cls, *shape):
         """Sites to begin with."""
-        shape = n_priors, n_rows
-        return cls(
-            np.full(shape, _PRECISION),
-            np.full(shape, _SHIFT),
-            np.full(n_priors, -np.inf),
-            np.zeros(n_priors, dtype=bool),
-            np.zeros(n_priors, dtype=bool),
-        )
+        flags = np.zeros((2, shape[0]), dtype=bool)
+        parts = np.full(shape, _PRECISION), np.full(shape, _SHIFT)
+        return cls(*parts, np.full(shape[0], -np.inf), *flags)
 
     def of(self, which):
         """The same for some of the priors, or for some of them several times."""
-        return Sites(
-            self.precision[which],
-            self.shift[which],
-            self.log_evidence[which],
-            self.converged[which],
-            self.bounded[which],
-        )
+        return Sites(*(values[which] for values in vars(self).values()))
 
     def put(self, which, other):
         """Set some of the priors."""

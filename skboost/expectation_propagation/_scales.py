@@ -1,5 +1,6 @@
 """Gaussian fits for every value of a scale, and the scale's posterior by evidence."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple
@@ -48,6 +49,10 @@ class Gaussians(NamedTuple):
     log_evidence: np.ndarray
     means: np.ndarray
     covariances: np.ndarray
+
+    def of(self, which):
+        """The same for some of the priors."""
+        return Gaussians(*(values[which] for values in self))
 
 
 @dataclass(frozen=True)
@@ -211,21 +216,23 @@ class CountRows(SignedRows):
 class ScaleNodes(NamedTuple):
     """Values of ln s, their probabilities, and the Gaussians of the parameters.
 
-    `sites` are those of the rows, `log_evidence` is averaged over the scale, and `near`
-    has all values and sites, those without a Gaussian, too.
+    ``given(which)`` are the Gaussians of some, `log_evidence` is averaged over the
+    scale, and `bounded` says where a lower bound stands for it. `sites` are those of
+    the rows, and `near` has all values and sites, those without a Gaussian, too.
     """
 
     log_s: np.ndarray
     weights: np.ndarray
-    gaussians: Gaussians
-    sites: Sites
+    given: Callable
     log_evidence: float
-    near: tuple
+    bounded: np.ndarray
+    sites: Sites | None = None
+    near: tuple = ()
 
     @property
-    def bounded(self):
-        """Where a lower bound stands for the evidence."""
-        return self.sites.bounded
+    def gaussians(self):
+        """Of all values."""
+        return self.given(slice(None))
 
 
 def scale_nodes(
@@ -267,10 +274,14 @@ def scale_nodes(
     total = weights.sum()
     weights = weights / total
     some = np.flatnonzero(weights > lightest)
-    gaussians = rows.given_sites(predictors.of(some), sites.of(some))
     log_evidence = height.max() + np.log(total * (nodes[1] - nodes[0]))
-    given = nodes[some], weights[some], gaussians, sites.of(some)
-    return ScaleNodes(*given, log_evidence, (nodes, sites))
+
+    def given(which):
+        return rows.given_sites(predictors.of(some[which]), sites.of(some[which]))
+
+    own = sites.of(some)
+    parts = nodes[some], weights[some], given, log_evidence, own.bounded, own
+    return ScaleNodes(*parts, (nodes, sites))
 
 
 def _ends_below(log_s, sites, log_prior):

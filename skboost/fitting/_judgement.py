@@ -135,7 +135,7 @@ def judged(problem, run, mixture=None):
     """A `Judgement` of the run's mixture, without evaluations where limits are met."""
     engine = problem.engine
     same = mixture is None or mixture.equals(run.mixture)
-    new = engine.held_draws_are_new or run.history[-1].surely_little
+    new = engine.held_draws_are_new or run.history[-1].known_left is not None
     if new and same and not run.cut_short:
         held = by_held_draws(run)
         return held._replace(modes=run.state.modes, from_held_draws=False)

@@ -8,14 +8,16 @@ import numpy as np
 from joblib import Parallel
 from sklearn.exceptions import ConvergenceWarning
 
-from skboost.families import VariationalFamily
+from skboost.families import MAX_FULL_DIM, VariationalFamily
 from skboost.fitting._judgement import with_orbits
 from skboost.targets import OverdispersionWarning
 
 # Nats by estimate above which a fit warns: stopping early is normal otherwise.
 _MUCH = 0.5
-# Above it no report is computed to say so: orbits would not mend it.
-_HOPELESS = 50.0
+# Above it no report is computed to say so: orbits would not mend it, and of more
+# parameters than may have correlations they would take tens of seconds. And nats before
+# orbits by a closed form up to which none is: with them .4 were left at most.
+_HOPELESS, _HOPELESS_OF_MANY, _FEW = 50.0, 10.0, 5.0
 _LIMITS = ("max_iter", "max_time", "max_evaluations")
 
 
@@ -224,22 +226,25 @@ def warn_unfinished(fit, settable):
         warn_where_called(_ended(fit.report.message), ConvergenceWarning)
         return
     by_auto = run.end.by == "auto"
-    if by_auto and run.history[-1].surely_little:
+    known = run.history[-1].known_left if by_auto else None
+    if known is not None and known <= _FEW:
         return
-    before = fit.remaining_before_orbits
     # What ``tol="auto"`` allows is what was asked for.
     much = max(_MUCH, fit.allowed_kl) if by_auto else _MUCH
-    if by_auto and before > _HOPELESS:
-        left, message = f"{before:.2g} nats of KL remain before orbits", run.end.message
+    message, few = run.end.message, fit.mixture.dim <= MAX_FULL_DIM
+    most = _HOPELESS if few else _HOPELESS_OF_MANY
+    if known is not None and known > _HOPELESS:
+        left = "Tens of nats of KL remain before orbits, by a closed form"
+    elif by_auto and fit.remaining_before_orbits > most:
+        nats = fit.remaining_before_orbits
+        left = f"About {nats:.2g} nats of KL remain before orbits, by estimate"
     elif fit.leaves_more_than(much) and fit.report.remaining_kl > much:
-        left = f"{fit.report.remaining_kl:.2g} nats of KL remain"
-        message = fit.report.message
+        nats, message = fit.report.remaining_kl, fit.report.message
+        left = f"About {nats:.2g} nats of KL remain, by estimate"
     else:
         return
     advice = _advice(run, settable, fit.mixture.components[0].family)
-    warn_where_called(
-        f"About {left}, by estimate.{advice} {_ended(message)}", ConvergenceWarning
-    )
+    warn_where_called(f"{left}.{advice} {_ended(message)}", ConvergenceWarning)
 
 
 def _advice(run, settable, family):

@@ -169,8 +169,7 @@ def scale_of_classes(estimator, rows, layout, n_classes):
 
 
 def _few_rows(rows, layout, n_classes, usual=True):
-    """Whether a scale of the coefficients matters to rows of this shape, or costs next
-    to nothing: of two classes, under usual priors."""
+    """Whether a scale matters to rows of this shape, or costs next to nothing."""
     width = rows.n_features + layout.intercept
     if n_classes == 2:
         return (usual and width <= MAX_FULL_DIM) or len(rows) * width <= _MANY

@@ -41,7 +41,7 @@ from skboost.targets import (
     log_laplace_sigmoid,
     log_sigmoid_expectation,
     log_student_t_sigmoid,
-    softmax_nodes,
+    nodes_of_mixture,
 )
 
 
@@ -67,7 +67,7 @@ def class_predictive(mixture, fit_intercept, classes, sharpening=1.0, merged=Non
         return BinaryPredictive(model, reported, whole)
     if mixture.gaussian:
         parts = [contrasts_part(one, n_classes) for one in mixture.components]
-        nodes = softmax_nodes(n_classes - 1, N_DRAWS)
+        nodes = nodes_of_mixture(mixture.weights, n_classes - 1, 2 * N_DRAWS)
         parts = mixture.weights, tuple(parts), nodes
         model = ContrastsClassifier(*base, *parts, sharpening=sharpening)
     else:
@@ -93,13 +93,7 @@ def contrasts_part(component, n_classes):
     mean = mean.reshape(n_classes, -1).T @ contrasts
     if factor is not None:
         each = factor.reshape(n_classes, -1, factor.shape[1])
-        each = np.einsum("kc,kdr->cdr", contrasts, each)
-        stacked = each.reshape(-1, factor.shape[1])
-        if stacked.shape[1] > stacked.shape[0]:
-            # The same covariance from fewer columns.
-            stacked = np.linalg.qr(stacked.T, mode="r").T
-        each = stacked.reshape(n_classes - 1, -1, stacked.shape[1])
-        factor = each.transpose(1, 0, 2).reshape(each.shape[1], -1)
+        factor = np.einsum("kc,kdr->dcr", contrasts, each).reshape(len(mean), -1)
     if variance is not None:
         outer = contrasts[:, :, None] * contrasts[:, None, :]
         variance = variance.reshape(n_classes, -1).T @ outer.reshape(n_classes, -1)

@@ -53,10 +53,9 @@ class ClassAnswers(Answers, ClassifierMixin):
         ndarray of shape (n_samples, n_classes)
             Without groups: with two classes exact to 1e-9, but that components predict
             as one where that moves no probability of 32 rows of the fit by 1e-4. With
-            more, averages over 1,024 fixed nodes for each row under Gaussian
-            components: the largest errors that were seen are 1e-3 where linear
-            predictors have standard deviations up to 1, and 1e-2 at 8. Else, and with
-            groups, averages over fixed draws.
+            more, averages over some 2,048 nodes that Gaussian components share: errors
+            were at most 1e-3 where predictors have deviations up to 1, 1e-2 at 8. Else,
+            and with groups, averages over fixed draws.
         """
         predictive, rows = self._asked(X, offset, forecast=True, **of_groups)
         return predictive.model.proba(*rows)

@@ -70,7 +70,7 @@ class _Between(NamedTuple):
 
 
 def anchored_nodes(rows, target, in_units):
-    """`Nodes` for each kind of prior from `SignedRows` about the centre.
+    """`ScaleNodes` for each kind of prior from `SignedRows` about the centre.
 
     None where sites change much with the scale, as those of classes that separate do.
     """

@@ -262,15 +262,18 @@ def propagated_nodes(proposer, target, settings):
 
 
 def mixture_of(parts, target, family):
-    """The components of `Nodes` of every kind of prior, weights, and `ScaleNode`s."""
+    """Components, weights and a `ScaleNode` each, of `ScaleNodes` of every kind."""
     share = softmax([part.log_evidence for part in parts])
     nodes, components, weights = [], (), []
     for kind, part in enumerate(parts):
-        values = zip(part.log_s, part.bounded, strict=True)
-        nodes += [ScaleNode(float(s), kind, bool(low)) for s, low in values]
-        components += components_of(target, family, *part.gaussians[1:])
-        light = np.minimum(part.weights, share[kind]) < _LIGHTEST
-        weights.append(np.where(light, 0.0, share[kind] * part.weights))
+        some = np.flatnonzero(np.minimum(part.weights, share[kind]) >= _LIGHTEST)
+        if not some.size:
+            continue
+        log_evidence, *moments = part.given(some)
+        values = zip(part.log_s[some], part.bounded[some], log_evidence, strict=True)
+        nodes += [ScaleNode(float(s), kind, bool(b), float(z)) for s, b, z in values]
+        components += components_of(target, family, *moments)
+        weights.append(share[kind] * part.weights[some])
     return components, np.concatenate(weights), nodes
 
 
@@ -302,20 +305,25 @@ def _over_scales(rows, target, root, near):
         _LIGHTEST,
         target.ledger.budget.cuts,
     )
-    log_evidence, means, covariances = nodes.gaussians
+
+    def given(which):
+        return _turned(nodes.given(which), turn, own, rows.marginal)
+
+    return nodes._replace(given=given)
+
+
+def _turned(gaussians, turn, own, marginal):
+    """`Gaussians` of the parameters, from those in the coordinates of `_in_units`."""
+    log_evidence, means, covariances = gaussians
     if turn is None:
-        squares = own**2 if rows.marginal else np.outer(own, own)
-        back = means * own, covariances * squares
-    else:
-        # Of every class, or pair of classes, in turn.
-        by_class = -1, len(own) // len(turn), len(turn)
-        rows_turned = turn @ covariances.reshape(*by_class, len(own))
-        covariances = rows_turned.reshape(-1, *by_class[1:]) @ turn.T
-        back = (
-            (means.reshape(by_class) @ turn.T).reshape(means.shape),
-            covariances.reshape(-1, len(own), len(own)),
-        )
-    return nodes._replace(gaussians=Gaussians(log_evidence, *back))
+        squares = own**2 if marginal else np.outer(own, own)
+        return Gaussians(log_evidence, means * own, covariances * squares)
+    # Of every class, or pair of classes, in turn.
+    by_class = -1, len(own) // len(turn), len(turn)
+    rows_turned = turn @ covariances.reshape(*by_class, len(own))
+    covariances = rows_turned.reshape(-1, *by_class[1:]) @ turn.T
+    means = (means.reshape(by_class) @ turn.T).reshape(means.shape)
+    return Gaussians(log_evidence, means, covariances.reshape(-1, len(own), len(own)))
 
 
 def _in_units(rows, target, root):

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from skboost._math import log_sum_exp
-from skboost.expectation_propagation import Gaussians
+from skboost.expectation_propagation import Gaussians, ScaleNodes
 from skboost.families import FullGaussian
 from skboost.targets import GLMTarget, Logistic, NormalPrior, ScaleNode
 
@@ -43,20 +43,6 @@ _ROUGH, _DONE, _KEPT, _MOST_STEPS, _MOST_MOVES = 0.3, 1e-3, 1.0, 50, 10
 # Nats below the highest density of ln s down to which it has nodes, nodes at least, and
 # the largest distance of two.
 _DROP, _LEAST, _SPACING = 6.0, 8, 0.6
-
-
-class Nodes(NamedTuple):
-    """Values of ln s, their probabilities, Gaussians there, and the log evidence."""
-
-    log_s: np.ndarray
-    weights: np.ndarray
-    gaussians: Gaussians
-    log_evidence: float
-
-    @property
-    def bounded(self):
-        """Where a lower bound stands for the evidence: nowhere."""
-        return np.zeros(len(self.log_s), dtype=bool)
 
 
 class Quadratic(NamedTuple):
@@ -144,7 +130,7 @@ class AtScales(NamedTuple):
 
 
 def quadratic_nodes(target, start=None):
-    """`Nodes` for each kind of prior; None where a quadratic is not close enough.
+    """`ScaleNodes` for each kind of prior; None where a quadratic is not close enough.
 
     Where no scale is learned they are one Gaussian. The search for a mode begins at
     zero, or at a start where the log likelihood bends there to its mode.
@@ -262,7 +248,7 @@ def _heaviest(kinds, prior):
 
 
 def _nodes(target, quadratic, node, kinds):
-    """`Nodes` whose means are shifted; None where a quadratic is not close enough."""
+    """`ScaleNodes` with shifted means; None where a quadratic is not close enough."""
     mean, covariance = _given(target, quadratic, node)
     pull, miss = shift_of(target, mean, np.linalg.cholesky(covariance))
     if not miss <= _CLOSE:
@@ -274,7 +260,7 @@ def _nodes(target, quadratic, node, kinds):
         mean, covariance = _given(target, quadratic, node)
         mean = mean + covariance @ pull
         alone = Gaussians(np.zeros(1), mean[None], covariance[None])
-        return [Nodes(np.zeros(1), np.ones(1), alone, 0.0)]
+        return [ScaleNodes(np.zeros(1), np.ones(1), alone.of, 0.0, np.zeros(1, bool))]
     if not _holds_far_off(target, quadratic, kinds, matched=not miss <= _CLOSE):
         return None
     return [spread(one, target.prior, pull) for one in kinds]
@@ -381,7 +367,7 @@ def _given(target, quadratic, node):
 
 
 def spread(kind, prior, pull):
-    """`Nodes` at equal distances where the posterior of ln s is."""
+    """`ScaleNodes` at equal distances where the posterior of ln s is."""
     low, high = prior.log_s[inside(kind, prior, _DROP)][[0, -1]]
     count = max(_LEAST, 1 + int(np.ceil((high - low) / _SPACING)))
     log_s = np.linspace(low, high, count)
@@ -390,8 +376,8 @@ def spread(kind, prior, pull):
     weights = np.exp(weights - weights.max())
     means, covariances = kind.gaussians(log_s)
     gaussians = Gaussians(log_evidence, means + covariances @ pull, covariances)
-    total = log_sum_exp(heights_of(kind, prior)[None])[0]
-    return Nodes(log_s, weights / weights.sum(), gaussians, total)
+    total, exact = log_sum_exp(heights_of(kind, prior)[None])[0], np.zeros(count, bool)
+    return ScaleNodes(log_s, weights / weights.sum(), gaussians.of, total, exact)
 
 
 def heights_of(kind, prior):

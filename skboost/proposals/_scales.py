@@ -12,13 +12,13 @@ from typing import NamedTuple
 import numpy as np
 
 from skboost.approximation import Mixture
-from skboost.families import MAX_FULL_DIM
+from skboost.families import MAX_FULL_DIM, FullGaussian
 from skboost.modes import Modes
 from skboost.proposals._density import FamilyProposer
 from skboost.proposals._normal_noise import has_normal_noise, normal_noise_nodes
 from skboost.proposals._propagated import mixture_of, propagated_nodes, propagates
 from skboost.proposals._quadratic import quadratic_nodes, shift_at
-from skboost.proposals._searched_scales import searched_nodes
+from skboost.proposals._searched_scales import searched_nodes, target_given
 from skboost.targets import ColumnScale, GLMTarget, OrdinalTarget, Poisson
 
 # Half the squared shift of the mean, in standard deviations, up to which no draws are
@@ -124,12 +124,25 @@ class ScaleProposer(FamilyProposer):
         mixture = Mixture(tuple(components), weights / weights.sum()).keep(kept)
         return mixture, list(compress(nodes, kept))
 
-    def leaves_little(self, target, mixture, allowed):
-        """See `Proposer`: of the heaviest component."""
+    def known_left(self, target, nodes, mixture):
+        """Nats that remain before orbits by a closed form, None where it says nothing.
+
+        Of the heaviest component: `shift_at`, and under a normal prior of several
+        classes what the evidence of its node is off its ELBO, whichever errs.
+        """
         if self.ways(target, self.family)[0].exact:
-            return True
-        heaviest = mixture.components[int(mixture.weights.argmax())]
-        return shift_at(target, heaviest) <= _LITTLE
+            return 0.0
+        heaviest = int(mixture.weights.argmax())
+        component, node = mixture.components[heaviest], nodes[heaviest]
+        if type(target) is not GLMTarget or target.likelihood.n_outputs == 1:
+            nats = float(shift_at(target, component))
+            return nats if nats <= _LITTLE else None
+        full = isinstance(component.family, FullGaussian)
+        if node.log_evidence is None or not full:
+            return None
+        given, (mean, _, factor) = target_given(target, node), component.structure()
+        elbo = given.expected_log_density(mean, factor=factor)[0]
+        return abs(node.log_evidence - elbo - component.entropy())
 
     def complete_with(self, target, nodes, mixture):
         """That there is a component for every scale, and what is known of it."""

@@ -56,7 +56,7 @@ def searched_nodes(proposer, target, settings):
     components, weights, nodes = [], [], []
     shares = softmax([part.log_evidence for part in parts[1:]])
     for kind, found in enumerate(parts[1:]):
-        for log_s, weight, part in zip(*found[:3], strict=True):
+        for log_s, weight, part in zip(*found[:2], found.gaussians, strict=True):
             components += part.components
             weights += list(shares[kind] * weight * part.weights)
             node = ScaleNode(float(log_s), kind, bounded=True)
@@ -73,6 +73,9 @@ class _Found:
     mixtures: np.ndarray
     starts: np.ndarray
     log_evidence: np.ndarray
+
+    # ELBOs are lower bounds.
+    bounded = True
 
     def of(self, which):
         """The same for some of the values."""

@@ -5,8 +5,6 @@ in the Gaussian variable up to the standard deviation `_WIDEST`, in the frequenc
 beyond it. The nodes are those of `scalar_rules`.
 """
 
-from functools import partial
-
 import numpy as np
 
 from skboost._version import __version__
@@ -144,16 +142,16 @@ def _classifier(graph, model, X):
     return _classified(graph, model, both)
 
 
-def _average(graph, model, X, of_part):
-    """Weighted sum over the parts of a model of what one of them gives."""
-    pairs = zip(model.weights, model.parts, strict=True)
-    each = [graph.add("Mul", of_part(graph, p, X), float(w)) for w, p in pairs]
-    return graph.add("Sum", *each)
+def _average(graph, model, X, of_part, *further):
+    """Weighted sum over the parts of a model of what one gives, with its own values."""
+    each = [of_part(graph, X, *own) for own in zip(model.parts, *further, strict=True)]
+    pairs = zip(each, model.weights, strict=True)
+    return graph.add("Sum", *(graph.add("Mul", p, float(w)) for p, w in pairs))
 
 
 def _one_against_rest(graph, model, X):
     """Probabilities of classes that each have a model against all others."""
-    columns = [_positive(graph, part, X) for part in model.parts]
+    columns = [_positive(graph, X, part) for part in model.parts]
     positive = graph.add("Concat", *columns, axis=1)
     positive = graph.add("Max", positive, np.finfo(float).tiny)
     return _classified(graph, model, positive)
@@ -172,12 +170,11 @@ def _drawn(graph, model, X):
 
 def _contrasts(graph, model, X):
     """Probabilities of classes by the nodes that the model has for contrasts."""
-    nodes = graph.constant(model.nodes)
-    total = _average(graph, model, X, partial(_softmax, nodes=nodes))
+    total = _average(graph, model, X, _softmax, model.nodes)
     return _classified(graph, model, total)
 
 
-def _softmax(graph, part, X, nodes):
+def _softmax(graph, X, part, nodes):
     """E softmax of classes whose contrasts are Gaussian, (n, K)."""
     n_axes = part.mean.shape[1]
     to_classes = class_contrasts(n_axes + 1)
@@ -251,7 +248,7 @@ def _labels(graph, classes):
     return graph.constant(classes, object), _STRING
 
 
-def _positive(graph, part, X):
+def _positive(graph, X, part):
     """E sigmoid(t), t ~ N(mean, variance), (n, 1)."""
     mean, variance = _moments(graph, part, X)
     std = graph.add("Sqrt", variance)

@@ -150,10 +150,6 @@ class ContrastsPart:
             covariance += (squared(X) @ self.variances).reshape(covariance.shape)
         return X @ self.mean, covariance
 
-    def probabilities(self, X, nodes):
-        """Expected probabilities of the classes, (n, K)."""
-        return softmax_expectation(*self.moments(X), nodes)
-
 
 # --- models
 
@@ -266,17 +262,17 @@ class BinaryClassifier(Mixed, Classifier):
 
 @dataclass
 class ContrastsClassifier(Classifier):
-    """More classes, by fixed nodes (K - 1, n_nodes) for every Gaussian component."""
+    """More classes, by fixed nodes (K - 1, n_nodes) for each Gaussian component."""
 
     weights: object
     parts: tuple
-    nodes: object
+    nodes: tuple
     # What is computed at nodes has blocks of its own.
     width = 0
 
     def _all(self, X):
-        pairs = zip(self.weights, self.parts, strict=True)
-        p = sum(weight * part.probabilities(X, self.nodes) for weight, part in pairs)
+        each = zip(self.weights, self.parts, self.nodes, strict=True)
+        p = sum(w * softmax_expectation(*part.moments(X), z) for w, part, z in each)
         return p / p.sum(axis=1, keepdims=True)
 
 

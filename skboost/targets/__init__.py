@@ -84,6 +84,7 @@ from skboost.targets._scale_priors import (
 from skboost.targets._softmax_gaussian import (
     class_contrasts,
     contrast_roots,
+    nodes_of_mixture,
     softmax_expectation,
     softmax_gaussian_expectations,
     softmax_nodes,

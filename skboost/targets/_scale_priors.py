@@ -181,11 +181,12 @@ class PartialCorrelation(NamedTuple):
 
 class ScaleNode(NamedTuple):
     """A value of a common scale, the covariance there, and its evidence or a bound
-    of it."""
+    of it, where it is known."""
 
     log_s: float
     kind: int = 0
     bounded: bool = False
+    log_evidence: float | None = None
 
 
 class CommonScale(Prior):

@@ -26,7 +26,7 @@ def fit(ended_by="max_iter", remaining=9.0, family=FullGaussian, n_iter=3, **mor
     last = SimpleNamespace(
         cut_short=False,
         improper=more.get("improper"),
-        surely_little=more.get("surely_little", False),
+        known_left=more.get("known_left"),
     )
     component = SimpleNamespace(family=family())
     return SimpleNamespace(
@@ -43,7 +43,7 @@ def fit(ended_by="max_iter", remaining=9.0, family=FullGaussian, n_iter=3, **mor
         report=SimpleNamespace(
             remaining_kl=remaining, message=more.get("message", "Ended.")
         ),
-        mixture=SimpleNamespace(components=[component]),
+        mixture=SimpleNamespace(components=[component], dim=more.get("dim", 3)),
     )
 
 
@@ -94,8 +94,16 @@ def test_no_warning_says_that_all_is_well(wrong):
 
 
 def test_where_orbits_could_not_help_no_report_is_computed():
-    (message,) = said(fit("auto", before=80.0, remaining=None), ())
-    assert message.startswith("About 80 nats of KL remain before orbits, by estimate.")
+    # Nor where a closed form says so, which asks for no draws either.
+    for said_first, known in {
+        "About 80 nats of KL remain before orbits": {"before": 80.0},
+        "About 20 nats of KL remain before orbits": {"before": 20.0, "dim": 301},
+        "Tens of nats of KL remain before orbits": {"before": None, "known_left": 80.0},
+    }.items():
+        (message,) = said(fit("auto", remaining=None, **known), ())
+        assert message.startswith(said_first)
+    assert not said(fit("auto", before=None, remaining=None, known_left=3.0), ())
+    assert said(fit("auto", before=9.0, remaining=9.0, known_left=20.0), ())
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.special import log_expit
 from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer
+from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import log_loss
 from sklearn.preprocessing import scale
@@ -347,6 +347,18 @@ def test_copies_and_later_calls_go_on():
     short.set_params(max_iter=3).fit(CANCER, BENIGN)
     long = of_cancer(max_iter=3, tol=0.0)
     assert np.array_equal(short.posterior_.mean(), long.posterior_.mean())
+
+
+def test_what_remains_of_several_classes_is_known_without_draws():
+    X, y = load_iris(return_X_y=True)
+    model = BoostedBayesianLogisticRegression(random_state=0).fit(X[::5], y[::5])
+    model.predict_proba(X)
+    run = model._fit.run
+    assert "result" not in vars(run.state.fresh)
+    known = run.history[-1].known_left
+    assert 0.3 < known / model._fit.remaining_before_orbits < 3.0
+    assert "result" in vars(run.state.fresh)
+    assert model.remaining_kl_ < 0.5
 
 
 def test_what_orbits_find_left_of_separable_classes_is_told():

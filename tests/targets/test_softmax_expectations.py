@@ -9,6 +9,7 @@ from skboost.targets import (
     class_contrasts,
     contrast_roots,
     logistic_gaussian_expectations,
+    nodes_of_mixture,
     softmax_expectation,
     softmax_gaussian_expectations,
     softmax_nodes,
@@ -163,6 +164,28 @@ def test_probabilities_are_as_near_as_they_say(n_classes, width):
     assert error.max() < 3e-3
     assert error.mean() < 3e-4
     np.testing.assert_allclose(found.sum(axis=1), 1.0, atol=1e-12)
+
+
+def test_components_share_nodes_without_larger_errors():
+    rng, k, weights = np.random.default_rng(3), 3, np.geomspace(1.0, 0.01, 8)
+    weights = weights / weights.sum()
+    root = rng.standard_normal((60, k, k))
+    means = np.linspace(0.5, 2.0, 8)[:, None, None] * rng.standard_normal((60, k))
+    covariances = [s * root @ root.transpose(0, 2, 1) for s in np.geomspace(0.2, 20, 8)]
+
+    def averaged(nodes):
+        parts = zip(weights, means, covariances, nodes, strict=True)
+        return sum(w * softmax_expectation(*moments) for w, *moments in parts)
+
+    nodes = nodes_of_mixture(weights, k, 2048)
+    assert 1500 < sum(one.shape[1] for one in nodes) < 3000
+    # No point serves twice.
+    assert len(np.unique(np.concatenate(nodes, axis=1)[0].round(9))) > 1500
+    exact = averaged([softmax_nodes(k, 1 << 15)] * 8)
+    error = np.abs(averaged(nodes) - exact).mean()
+    assert error < 5e-4
+    # As many nodes, the same and as many for all.
+    assert error < np.abs(averaged([softmax_nodes(k, 256)] * 8) - exact).mean()
 
 
 def test_rows_far_out_do_not_overflow():
