@@ -77,3 +77,24 @@ def test_parameters_are_listed():
     }
     assert len(known) > 100
     assert not {n: a ^ b for n, (a, b) in known.items() if a ^ b - {"self"}}
+
+
+def test_what_is_described_elsewhere_is_described_there():
+    """Parameters and attributes "as in" another class, function or method."""
+    things = {name.rstrip("."): thing for name, thing in public()}
+    pointing = re.compile(r"^(\w.*)\n +As (?:in|of) `(?:skboost\.)?([\w.]+)`", re.M)
+    n_entries = 0
+    for name, thing in things.items():
+        # Lazy predictions are those of the class for rows in memory.
+        entries = (
+            [] if name[:4] == "Dask" else pointing.findall(inspect.getdoc(thing) or "")
+        )
+        for head, there in entries:
+            own = f"{name.partition('.')[0]}.{there}"
+            target = things.get(there, things.get(own))
+            known = listed(target, "Parameters") | listed(target, "Attributes")
+            names = {one.strip("* ") for one in head.partition(" : ")[0].split(",")}
+            n_entries += len(names)
+            # What displays call an estimator is a model of `compare`.
+            assert names <= known | {"estimator"}, f"{name}: {there}"
+    assert n_entries > 300

@@ -252,7 +252,7 @@ class DaskBayesianLinearRegression(BoostedBayesianLinearRegression):
     partial_fit = partial_fit
 
     def predict(self, X, return_std=False, offset=None):
-        """As of `BoostedBayesianLinearRegression`; lazy for a Dask array."""
+        """As `BoostedBayesianLinearRegression.predict`, lazy for Dask arrays."""
         if not is_dask(X):
             return super().predict(X, return_std, offset)
         parts = [
@@ -289,7 +289,7 @@ class DaskBayesianPoissonRegression(BoostedBayesianPoissonRegression):
         return log if offset is None else offset + log
 
     def predict(self, X, offset=None, exposure=None):
-        """As of `BoostedBayesianPoissonRegression`; lazy for a Dask array."""
+        """As `BoostedBayesianPoissonRegression.predict`, lazy for Dask arrays."""
         if not is_dask(X):
             return super().predict(X, offset=offset, exposure=exposure)
         total = self._all_offsets(X, offset, exposure)
