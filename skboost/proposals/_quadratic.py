@@ -254,7 +254,7 @@ def _nodes(target, quadratic, node, kinds):
     if not miss <= _CLOSE:
         if type(target) is not GLMTarget or node is None:
             return None
-        quadratic, kinds = _matched(target, quadratic, node)
+        quadratic, kinds = _matched(target, quadratic, node, pull)
         pull = np.zeros(target.dim)
     if node is None:
         mean, covariance = _given(target, quadratic, node)
@@ -293,13 +293,14 @@ def shift_at(target, component):
     return shift_of(target, about(mean), factor)[1]
 
 
-def _matched(target, quadratic, node):
+def _matched(target, quadratic, node, pull):
     """The quadratic that the expected log likelihood is, alone and at all scales.
 
     Expected under the Gaussian there, whose evidence its lower bound stands for: that
     of coordinate ascent, which moves the means as third derivatives ask, and widths.
     """
     mean, covariance = _given(target, quadratic, node)
+    mean = mean + covariance @ pull
     for _ in range(_MOST_MATCHES):
         root = np.linalg.cholesky(covariance)
         value, slope, bend = target.expected_expansion(mean, root)
@@ -308,10 +309,12 @@ def _matched(target, quadratic, node):
         after, width = _given(target, quadratic, node)
         nats = nats_between(after, width, mean, root)
         mean, covariance = after, width
-        kinds = quadratic.under(target.prior, target.scale)
+        prior, scale = target.prior, target.scale
         if nats <= _MATCHED:
-            return quadratic, kinds
-        node = _heaviest(kinds, target.prior)
+            return quadratic, quadratic.under(prior, scale)
+        # Other kinds of priors have no part in where the Gaussian goes.
+        one = AtScales.of(quadratic, prior, scale, prior.roots[node.kind])
+        node = _heaviest([one], prior)._replace(kind=node.kind)
         mean, covariance = _given(target, quadratic, node)
     raise LinAlgError("the Gaussian moves on.")
 
