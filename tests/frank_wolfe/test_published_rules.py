@@ -243,7 +243,7 @@ def test_predefined_steps(world, variant):
 
 
 @pytest.mark.parametrize(
-    ("variant", "new"), zip(DIRECTIONS, (3, 4, 5), strict=True), ids=str
+    ("variant", "new"), [*zip(DIRECTIONS, (3, 4, 5), strict=True)], ids=str
 )
 def test_line_search(world, variant, new):
     # One step at a time: after an exact step two components are equally bad, and

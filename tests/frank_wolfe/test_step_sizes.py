@@ -41,7 +41,7 @@ def pairs():
 
 
 @pytest.mark.parametrize(
-    ("problem", "corrective", "name"), pairs(), indirect=["problem"]
+    ("problem", "corrective", "name"), [*pairs()], indirect=["problem"]
 )
 def test_reaches_the_known_optimum(problem, descend, corrective, name):
     objective, optimum = problem.objective, problem.optimum

@@ -69,7 +69,7 @@ def test_the_bounds_differ_by_a_constant(prior_type, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("covariance_type", "prior_type"), zip(TYPES, 2 * PRIORS, strict=True)
+    ("covariance_type", "prior_type"), [*zip(TYPES, 2 * PRIORS, strict=True)]
 )
 def test_attributes_have_scikit_learns_shapes(covariance_type, prior_type):
     settings = {"n_components": 3, "weight_concentration_prior_type": prior_type}

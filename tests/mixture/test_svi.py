@@ -72,7 +72,7 @@ def test_a_finite_dirichlet_process_leaves_clusters_empty():
 
 
 @pytest.mark.parametrize(
-    ("covariance_type", "batch_size"), zip(TYPES, (None, 15, None, 15), strict=True)
+    ("covariance_type", "batch_size"), [*zip(TYPES, (None, 15, None, 15), strict=True)]
 )
 def test_a_weight_is_repetition_and_order_does_not_show(covariance_type, batch_size):
     X, times = blobs(40), np.arange(40) % 3
@@ -298,7 +298,7 @@ def rows(n=60):
 
 @pytest.mark.parametrize(
     ("covariance_type", "constant"),
-    zip(TYPES, (123456789.123, 3.0, 123456789.123, 3.0), strict=True),
+    [*zip(TYPES, (123456789.123, 3.0, 123456789.123, 3.0), strict=True)],
 )
 def test_a_constant_column_has_no_scale_wherever_it_lies(constant, covariance_type):
     # Its mean is off by rounding, which is no spread.

@@ -237,7 +237,7 @@ def test_the_bound_rises_by_no_doubling_of_any_draw():
 
 
 @pytest.mark.parametrize(
-    ("name", "order"), zip(MIXTURES, (2, 16, 2, 16), strict=True), ids=str
+    ("name", "order"), [*zip(MIXTURES, (2, 16, 2, 16), strict=True)], ids=str
 )
 def test_it_is_a_density_with_these_moments_draws_and_marginals(name, order):
     mixture = MIXTURES[name](1)

@@ -39,7 +39,7 @@ def test_a_fit_tells_what_it_did(case, settings):
 
 
 @pytest.mark.parametrize(
-    ("case", "settings"), zip(SVI.values(), (BATCHES, {}, BATCHES), strict=True)
+    ("case", "settings"), [*zip(SVI.values(), (BATCHES, {}, BATCHES), strict=True)]
 )
 def test_the_best_of_several_runs_is_kept_whatever_the_number_of_jobs(case, settings):
     one, two = (case.fit(n_init=3, n_jobs=n, **settings) for n in (1, 2))
