@@ -24,15 +24,16 @@ INTERVAL, ORBIT, EFFECTS, EVIDENCE = 10, 11, 12, 13
 
 def root_seed(random_state):
     """One integer from whatever scikit-learn accepts as ``random_state``."""
-    if isinstance(random_state, Integral):
-        return _seed_of(int(random_state))
+    draw = _drawn_once if isinstance(random_state, Integral) else _drawn
+    return draw(random_state)
+
+
+def _drawn(random_state):
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
 
 
-@lru_cache
-def _seed_of(number):
-    # To begin a `RandomState` takes as long as the modes of a small fit.
-    return root_seed(check_random_state(number))
+# To begin a `RandomState` takes as long as the modes of a small fit.
+_drawn_once = lru_cache(_drawn)
 
 
 def generator(seed, *key):

@@ -1,13 +1,12 @@
 """Algorithm 1 over the components that a first mixture is made of, one by one.
 
-A search may find many components at once: one at every value of a scale that is
-learned, one around every mode, one for every explanation of clusters. They do not
-overlap in the coordinate by which they are told apart, and their weights are the masses
-that they stand for, so that the divergence is a closed function of the weights
-(`NodeObjective`). The linear minimisation oracle is exact there: it takes the node with
-the smallest slope, the heaviest of those that have no weight. Direction, step size and
-corrective weights are those that were chosen, and cost arithmetic alone. Draws
-judge the mixture of all nodes once, and again where the weights are others in the end.
+A search may find many components at once: at every value of a scale that is learned,
+around every mode, for every explanation of clusters. They do not overlap, and their
+weights are the masses that they stand for, so that the divergence is a closed function
+of the weights (`NodeObjective`). The linear minimisation oracle is exact there: it
+takes the node with the smallest slope, the heaviest of those that have no weight.
+Directions, step sizes and corrective weights are those that were chosen, and cost
+arithmetic alone.
 """
 
 from dataclasses import dataclass, replace
@@ -109,11 +108,8 @@ class NodeState:
         return self.lacking <= tol + _SAME and bool(self.proposed.all())
 
     def next_node(self, tol):
-        """The node that the oracle takes, and the duality gap toward it.
-
-        Where that gap or what is lacking is no more than `tol`, it is the heaviest that
-        has never been taken.
-        """
+        """The node that the oracle takes, the heaviest new one where no more than `tol`
+        is lacking or promised, and the duality gap toward it."""
         slope = self.objective.slope(self.weights)
         node, level = int(slope.argmin()), float(self.weights @ slope)
         little = min(self.lacking, level - slope[node]) <= tol + _SAME

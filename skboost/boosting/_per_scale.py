@@ -9,6 +9,7 @@ at which components are poor.
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import compress
 from operator import attrgetter
 from time import perf_counter
 from typing import NamedTuple
@@ -57,11 +58,8 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True)
 class Blocks:
-    """The iterate: a mixture for every scale.
-
-    `mixture` has all components, those of a scale one after the other, and `begun` a
-    `Block` for every scale, or of a first mixture the `ScaleNode` of every component.
-    """
+    """The iterate: all components, those of a scale one after the other, and a `Block`
+    for every scale, or of a first mixture the `ScaleNode` of every component."""
 
     mixture: Mixture
     begun: tuple
@@ -167,14 +165,10 @@ class BoostingPerScale:
 
     def reweighted(self, target, state, told, weights, began):
         """The first iteration with other weights; `told` is that with the first."""
-        blocks, start = [], 0
-        for block in state.iterate.blocks:
-            own = weights[start : start + block.mixture.n_components]
-            start += len(own)
-            if own.any():
-                mixture = block.mixture.with_weights(own / own.sum()).keep(own > 0)
-                blocks.append(block._replace(weight=float(own.sum()), mixture=mixture))
-        state, info = self._begun(target, Blocks.of(blocks), began, 1)
+        mixture, nodes, kept = state.iterate.mixture, state.iterate.begun, weights > 0
+        mixture = mixture.with_weights(weights).keep(kept)
+        iterate = Blocks(mixture, tuple(compress(nodes, kept)))
+        state, info = self._begun(target, iterate, began, 1)
         return state, replace(info, little_remains=told.little_remains)
 
     def _begun(self, target, iterate, began, *key, later=False):
@@ -263,19 +257,10 @@ class BoostingPerScale:
             theta = mixture.mean()[None]
             probe = theta, target.log_density(theta, strict=True)
             fresh = Awaited(draw, mixture=mixture, probe=probe)
-            remaining = Awaited(left)
         else:
             fresh = draw()
-            remaining = left()
-        return State(
-            iteration=t + 1,
-            iterate=iterate,
-            fresh=fresh,
-            step_memory=None,
-            best=fresh,
-            best_iteration=t + 1,
-            remaining=remaining,
-        )
+        remaining = Awaited(left) if later else left()
+        return State(t + 1, iterate, fresh, None, fresh, t + 1, remaining)
 
     @staticmethod
     def remaining(target, iterate, fresh):
@@ -284,18 +269,12 @@ class BoostingPerScale:
         Weights that are the scale's posterior have no error of their own, and the sum
         is no less than what the mixture of all lacks.
         """
-        parts = iterate.remaining(target, fresh)
+        parts = np.array(iterate.remaining(target, fresh))
         weights = np.array([block.weight for block in iterate.blocks])
-        value, se, _, spread, outside, smoothing = np.array(parts).T
-        whole = remaining_kl(fresh.log_ratio, fresh.row_weights)
-        return RemainingKL(
-            float(weights @ value),
-            float(np.sqrt(weights**2 @ se**2)),
-            whole.khat,
-            float(weights @ spread),
-            float(weights @ outside),
-            float(weights @ smoothing),
-        )
+        se = float(np.sqrt(weights**2 @ parts[:, 1] ** 2))
+        khat = remaining_kl(fresh.log_ratio, fresh.row_weights).khat
+        means = RemainingKL(*(weights @ parts).tolist())
+        return means._replace(se=se, khat=khat)
 
     def _info(self, state, move, component, began, gain, gap):
         n_components = state.iterate.components.n_components

@@ -7,27 +7,14 @@ from skboost._parallel import row_blocks
 
 # Monahan and Stefanski 1989, as Nolan and Wand 2017 give them: weights and slopes of
 # normal distribution functions whose sum is the logistic one, to 2e-9.
-_WEIGHTS = (
-    0.003246343272134,
-    0.051517477033972,
-    0.195077912673858,
-    0.315569823632818,
-    0.274149576158423,
-    0.131076880695470,
-    0.027912418727972,
-    0.001449567805354,
-)
-_SLOPES = (
-    1.365340806296348,
-    1.059523971016916,
-    0.830791313765644,
-    0.650732166639391,
-    0.508135425366489,
-    0.396313345166341,
-    0.308904252267995,
-    0.238212616409306,
-)
-_WEIGHTS, _SLOPES = np.array(_WEIGHTS), np.array(_SLOPES)
+_WEIGHTS = np.array([
+    0.003246343272134, 0.051517477033972, 0.195077912673858, 0.315569823632818,
+    0.274149576158423, 0.131076880695470, 0.027912418727972, 0.001449567805354,
+])  # fmt: skip
+_SLOPES = np.array([
+    1.365340806296348, 1.059523971016916, 0.830791313765644, 0.650732166639391,
+    0.508135425366489, 0.396313345166341, 0.308904252267995, 0.238212616409306,
+])  # fmt: skip
 _HEIGHTS, _WIDTHS = _WEIGHTS / np.sqrt(2.0 * np.pi), _SLOPES[:, None] ** -2
 # Below it the logistic function is the exponential, whose relative error is smaller
 # than that of probits.

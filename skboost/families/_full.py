@@ -27,15 +27,11 @@ def _packing(dim):
     return flat, diagonal, steps
 
 
-def _n_params(dim):
-    return dim + dim * (dim + 1) // 2
-
-
 @lru_cache(maxsize=256)
 def _dim_of(shape):
     """The dimension that parameters of this shape are of: asked at every density."""
     dim = (isqrt(9 + 8 * shape[0]) - 3) // 2
-    return checked_size(shape, dim, _n_params(dim))
+    return checked_size(shape, dim, dim * (dim + 3) // 2)
 
 
 def _packed(mean, factor):
@@ -133,7 +129,7 @@ class FullGaussian(GaussianFamily):
     full_covariance = True
 
     def n_params(self, dim):
-        return _n_params(dim)
+        return dim * (dim + 3) // 2
 
     def dim_of(self, params):
         return _dim_of(params.shape)
@@ -194,8 +190,7 @@ class FullGaussian(GaussianFamily):
             ) from error
 
     def from_factor(self, mean, factor):
-        """Member with a mean (dim,) and a lower Cholesky factor (dim, dim), or rows of
-        several."""
+        """Member with a mean and a lower Cholesky factor, or rows of several."""
         return _packed(mean, factor)
 
     def widen(self, params, width):

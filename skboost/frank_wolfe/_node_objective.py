@@ -18,9 +18,8 @@ class NodeObjective:
     overlap.
 
     Z_k is the target's mass that component k stands for, `log_masses` (n_components,)
-    their logarithms; the least value is ``-ln sum_k Z_k``, at ``a_k = Z_k / sum Z``. It
-    answers what `WeightObjective` does. At weight zero the slope, minus infinity, is
-    the difference divided by a step of `LEAST_STEP`.
+    their logarithms; the least value is ``-ln sum_k Z_k``, at ``a_k = Z_k / sum Z``.
+    Slopes of minus infinity are differences divided by a step of `LEAST_STEP`.
     """
 
     log_masses: np.ndarray
@@ -33,15 +32,6 @@ class NodeObjective:
         """Gradient, shape (n_components,); at weight zero the divided difference."""
         inside = 1.0 + self._log(weights)
         return np.where(weights > 0, inside, np.log(LEAST_STEP)) - self.log_masses
-
-    def value_and_slope(self, weights):
-        """`value` and `slope`."""
-        return self.value(weights), self.slope(weights)
-
-    def hessian(self, weights, columns=None):
-        """Second derivatives, ``1 / a_k`` on the diagonal, of all or some columns."""
-        some = weights if columns is None else weights[columns]
-        return np.diag(1.0 / np.maximum(some, _LEAST))
 
     def along(self, weights, end):
         """Derivative at ``(1 - t) weights + t end`` as a function of t alone."""

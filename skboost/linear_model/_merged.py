@@ -96,18 +96,18 @@ def _log_probabilities(means, sds, weights):
 
 def merged_parts(mixture, labels):
     """Weights and parts of a plain model, one for each group of components."""
-    structures = [one.structure() for one in mixture.components]
+    params = np.array([one.params for one in mixture.components])
+    centres, _, factors = FullGaussian().structure(params)
     weights, parts = [], []
     for label in range(labels.max() + 1):
         some = np.flatnonzero(labels == label)
         share = mixture.weights[some]
         weights.append(share.sum())
         share = np.sqrt(share / share.sum())
-        means = np.array([structures[k][0] for k in some])
-        mean = share**2 @ means
-        away = (share[:, None] * (means - mean)).T
-        factors = [s * structures[k][2] for s, k in zip(share, some, strict=True)]
-        parts.append(GaussianPart(mean, None, _root(np.hstack([*factors, away]))))
+        mean = share**2 @ centres[some]
+        away = (share[:, None] * (centres[some] - mean)).T
+        root = _root(np.hstack([*(share[:, None, None] * factors[some]), away]))
+        parts.append(GaussianPart(mean, None, root))
     return np.array(weights), tuple(parts)
 
 

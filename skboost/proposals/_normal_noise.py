@@ -108,27 +108,15 @@ def _products(centre, block):
 class Posterior(NamedTuple):
     """The Gaussians of coefficients at scales of the prior and of the noise.
 
-    `height` (n_scales, n_noise) is the log evidence. In units of the prior and on
-    `axes` coefficients have the covariances ``diag(variances)``, (n_scales, n_noise,
-    dim), less outer products where an intercept is integrated out. `shift` (n_noise,
-    dim) is what rows say of them, and `level` (n_scales, n_noise) the variance of the
-    mean response before the rows.
+    On `axes` and in units of the prior: the log evidence `height` (n_scales, n_noise),
+    `variances` beside the intercept, what rows say of means, `shift` (n_noise, dim),
+    and the variance of the mean response before the rows, `level`.
     """
 
     height: np.ndarray
     variances: np.ndarray
     shift: np.ndarray
     level: np.ndarray
-
-    def means_and_dents(self, places, mean):
-        """Means of coefficients and roots of those outer products, (n, n_noise, dim).
-
-        At some of the scales; `mean` is that of the columns.
-        """
-        variances = self.variances[places]
-        dents = variances * mean / np.sqrt(self.level[places])[..., None]
-        pull = (dents * self.shift).sum(axis=-1, keepdims=True)
-        return variances * self.shift - dents * pull, dents
 
     @classmethod
     def at(cls, log_s, level, sums, width):
@@ -232,16 +220,15 @@ def _noise_levels(target, sums, width):
 
 
 def _moments(target, found, places, share, levels, sums, width):
-    """Means and covariances of all parameters about the centre, at scales of the prior.
-
-    `share` (n, n_noise) are the probabilities of noise scales, `places` those of the
-    prior's scales in what was `found`.
-    """
+    """Means and covariances of all parameters about the centre, at some scales of what
+    was found, where noise scales have the probabilities `share` (n, n_noise)."""
     step, n = np.ptp(levels[:2]), len(sums.size)
     share = np.where(share > 1e-7 * share.max(axis=1, keepdims=True), share, 0.0)
     share = (share / share.sum(axis=1, keepdims=True))[:, None, :]
     variances = found.variances[places]
-    means, dents = found.means_and_dents(places, sums.mean)
+    dents = variances * sums.mean / np.sqrt(found.level[places])[..., None]
+    pull = (dents * found.shift).sum(axis=-1, keepdims=True)
+    means = variances * found.shift - dents * pull
     within = np.zeros((len(places), target.dim, target.dim))
     within[:, range(n), range(n)] = (share @ variances)[:, 0]
     within[:, :n, :n] -= (dents.swapaxes(1, 2) * share) @ dents

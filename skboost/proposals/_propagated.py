@@ -176,8 +176,7 @@ def _kept(family, dim):
 
 
 def _proper(covariances):
-    """Covariances (n, dim, dim) that have roots, and these: rounding takes them from
-    columns all but constant."""
+    """Covariances that have roots, which rounding may have taken, and these."""
     with suppress(np.linalg.LinAlgError):
         return covariances, np.linalg.cholesky(covariances)
     if len(covariances) > 1:

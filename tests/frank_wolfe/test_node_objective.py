@@ -11,7 +11,6 @@ from skboost.frank_wolfe import (
     NodeObjective,
     StochasticLineSearch,
     WeightObjective,
-    minimise_on_simplex,
 )
 from skboost.frank_wolfe._step_size import exact_step
 
@@ -33,11 +32,6 @@ def test_it_is_the_table_with_one_draw_of_each(objective):
     # Slopes are those of the simplex, and may differ by a constant.
     found, expected = objective.slope(WEIGHTS), table.slope(WEIGHTS)
     assert_allclose(found - found[0], expected - expected[0], atol=1e-9)
-    assert_allclose(objective.hessian(WEIGHTS), table.hessian(WEIGHTS), atol=1e-200)
-    some = np.array([0, 3])
-    assert_allclose(
-        objective.hessian(WEIGHTS, some), objective.hessian(WEIGHTS)[np.ix_(some, some)]
-    )
 
 
 def test_derivatives_are_those_of_the_value(objective):
@@ -62,9 +56,8 @@ def test_toward_a_new_node_the_slope_is_a_divided_difference(objective):
 def test_the_least_is_at_the_masses(objective):
     best = objective.best(np.ones(7, bool))
     assert_allclose(best, MASSES / MASSES.sum())
-    solved, gap = minimise_on_simplex(objective, WEIGHTS)
-    assert_allclose(solved, best, atol=1e-6)
-    assert gap < 1e-8
+    # It is convex, and least where no direction on the simplex leads down.
+    assert np.ptp(objective.slope(best)) < 1e-8
     kept = np.arange(7) < 3
     assert_allclose(objective.best(kept)[:3], MASSES[:3] / MASSES[:3].sum())
     assert objective.best(kept)[3:].sum() == 0.0
