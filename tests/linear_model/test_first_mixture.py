@@ -20,6 +20,7 @@ from skboost import (
 )
 from skboost._row_blocks import Table
 from skboost.families import FAMILIES
+from skboost.linear_model import _model
 from skboost.linear_model._class_model import kind_of_prior, scale_of_classes
 from skboost.linear_model._layout import Layout
 from skboost.priors import HalfTPrior, NormalPrior
@@ -35,6 +36,26 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 
 def fitted(rows=X, y=Y, **settings):
     return BoostedBayesianLogisticRegression(**SETTINGS | settings).fit(rows, y)
+
+
+@pytest.mark.parametrize(
+    "model, prior, climbs",
+    [
+        (BoostedBayesianLinearRegression, "normal", 0),
+        (BoostedBayesianPoissonRegression, "normal", 0),
+        (BoostedBayesianPoissonRegression, "laplace", 1),
+    ],
+)
+def test_a_start_is_looked_for_where_a_search_asks(monkeypatch, model, prior, climbs):
+    starts, find_mode = [], _model.find_mode
+
+    def counted(*args, **settings):
+        starts.append(find_mode(*args, **settings))
+        return starts[-1]
+
+    monkeypatch.setattr(_model, "find_mode", counted)
+    made = model(**SETTINGS, prior=prior, prior_scale="learn", max_iter=1)
+    assert np.isfinite(made.fit(X, Y).predict(X)).all() and len(starts) == climbs
 
 
 def exact(rows, y, log_s, powers):
