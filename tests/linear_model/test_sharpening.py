@@ -97,5 +97,8 @@ def test_where_rows_cannot_be_left_out_the_error_says_so():
     model = BoostedBayesianLogisticRegression(sharpen=True, prior={0: LaplacePrior()})
     with pytest.raises(ValueError, match="sharpen=True predicts every row by the oth"):
         model.fit(X, y)
+    several = clone(model).set_params(prior=LaplacePrior())
+    with pytest.raises(ValueError, match="sharpen=True of several classes needs a nor"):
+        several.fit(X, np.arange(len(y)) % 3)
     with pytest.raises(ValueError, match="sharpen must be False for partial_fit"):
         model.set_params(prior="auto").partial_fit(X, y)

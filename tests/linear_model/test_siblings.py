@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.ensemble import StackingClassifier
-from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_predict
 
 from skboost import (
@@ -99,11 +97,3 @@ def test_codes_of_ordered_classes_stand_for_the_classes(name):
     assert (crossed.argmax(axis=1) == ranks).mean() > 0.4
     with pytest.raises(ValueError, match="Name all classes in categories"):
         model.fit(rows, codes + 1)
-
-
-def test_ordered_classes_stack():
-    model, _ = ORDINAL["flat"]
-    labels = np.array(ORDER)[np.digitize(X[:, 0], [-1.0, 0.5, 1.5])]
-    stack = StackingClassifier([("ordered", model)], LogisticRegression(), cv=2)
-    found = stack.fit(X, labels).predict(X)
-    assert (found == labels).mean() > 0.7

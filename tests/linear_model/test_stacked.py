@@ -13,7 +13,6 @@ from sklearn.preprocessing import scale
 
 from skboost import BoostedBayesianLogisticRegression, RowBlocks
 from skboost.linear_model._stacked import _Rows, stacked_modes, stacking_weights
-from skboost.priors import LaplacePrior
 
 
 def rows_of_wine(n=40, n_columns=5):
@@ -134,10 +133,3 @@ def test_rows_may_be_sparse_or_stand_twice():
     rows = sparse.csr_matrix(X[twice])
     thin = clone(STACKED).fit(rows, y[twice]).predict_proba(sparse.csr_matrix(others))
     assert_allclose(thin, plain, atol=1e-6)
-
-
-def test_other_priors_are_refused_by_name():
-    X, y, _, _ = rows_of_wine()
-    model = clone(STACKED).set_params(prior=LaplacePrior())
-    with pytest.raises(ValueError, match="sharpen=True of several classes needs a nor"):
-        model.fit(X, y)
