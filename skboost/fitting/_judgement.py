@@ -1,6 +1,7 @@
 """What draws that nothing was fitted to say of a mixture, and probes outside of it."""
 
 from contextlib import suppress
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -29,8 +30,8 @@ _EDGE = 0.05
 
 
 class FoundMode(NamedTuple):
-    """Where climbs ended: the mode, their number, its share of the mass at all modes;
-    `in_mixture` is False where it has more than `tol` and the mixture lacks it."""
+    """Where climbs ended: the mode, their number, its share of the mass at all modes,
+    and whether the mixture has it."""
 
     location: list
     n_climbs: int
@@ -50,16 +51,18 @@ class DensityError(NamedTuple):
 class Judgement(NamedTuple):
     """Estimates of a mixture before orbits.
 
-    `modes` are those that are known of the target, `missed` those that the mixture
-    lacks; `evidence` is None where no draws of the tails were made. Held draws are
-    those by which the run judged its best iterate: then nothing was evaluated, and no
-    probe has looked for modes. `own` is a `DensityError`, None of exact densities.
+    `modes` are those that are known of the target, `missed` those that matter and that
+    the mixture lacks, `lacking` the numbers of these and of lighter ones; `evidence` is
+    None where no draws of the tails were made. Held draws are those by which the run
+    judged its best iterate: then nothing was evaluated, and no probe has looked for
+    modes. `own` is a `DensityError`, None of exact densities.
     """
 
     fresh: FreshDraws
     remaining: RemainingKL
     modes: object = None
     missed: tuple = ()
+    lacking: frozenset = frozenset()
     from_held_draws: bool = False
     evidence: LogEvidence | None = None
     own: DensityError | None = None
@@ -123,10 +126,11 @@ class Judgement(NamedTuple):
             mass = np.nan_to_num(np.exp(logs - logs.max()))
         mass /= max(mass.sum(), np.finfo(float).tiny)
         where = place(np.array([self.modes.components[k].location() for k in index]))
-        lacking = {one.index for one in self.missed}
         counts = self.modes.counts
         return tuple(
-            FoundMode(where[i].tolist(), counts[k], float(mass[i]), k not in lacking)
+            FoundMode(
+                where[i].tolist(), counts[k], float(mass[i]), k not in self.lacking
+            )
             for i, k in sorted(enumerate(index), key=lambda pair: -mass[pair[0]])
         )
 
@@ -171,8 +175,11 @@ def _by_new_draws(problem, run, mixture):
     modes = run.state.modes if began and run.modes is None else run.modes
     if modes is None or not mixture.equals(run.state.mixture):
         modes = engine.proposer.find_modes(target, fresh, run.state.modes, *key)
-    missed = engine.proposer.missed_modes(mixture, modes, log_evidence, settings)
-    return Judgement(fresh, remaining, modes, tuple(missed))
+    every = replace(settings, tol=0.0)
+    lacking = engine.proposer.missed_modes(mixture, modes, log_evidence, every)
+    missed = tuple(one for one in lacking if one.mass > settings.tol)
+    numbers = frozenset(one.index for one in lacking)
+    return Judgement(fresh, remaining, modes, missed, numbers)
 
 
 def with_orbits(corrected, judgement):

@@ -62,8 +62,8 @@ class BoostingResult(VersionedPickle):
     modes_found : tuple of FoundMode
         Where climbs ended, the heaviest first: ``location`` on your scale (a maximum on
         the unconstrained one), the number ``n_climbs`` of them, ``mass``, the share of
-        what all these modes hold by draws around each, and ``in_mixture``, False where
-        the mixture lacks one of more than `tol`. Empty where none were looked for.
+        what all these modes hold by draws around each, and whether it is
+        ``in_mixture``. Empty where no modes were looked for.
     orbiting : OrbitReport or None
         What orbits gained; None without `orbit`.
     converged : bool

@@ -473,6 +473,14 @@ class TestProbes:
         result = boost_posterior(log_density, 2, max_iter=1, random_state=0)
         assert "uncertified" not in result.message
 
+    def test_a_light_mode_is_left_out_and_said_to_be(self):
+        means = np.array([[0.0, 0.0], [12.0, 5.0]])
+        light = normals(means, np.array([0.996, 0.004]))
+        result = boost_posterior(light, 2, random_state=0)
+        assert result.converged and result.posterior.n_components == 1
+        assert [mode.in_mixture for mode in result.modes_found] == [True, False]
+        assert_allclose(result.modes_found[1].mass, 0.004, rtol=0.05)
+
     @pytest.mark.parametrize("dim", [2, 201])
     def test_the_message_says_where_none_were_sent(self, dim):
         result = boost_posterior(
