@@ -131,9 +131,12 @@ def test_points_of_zero_density_and_failures_are_survived():
 
 
 @pytest.mark.parametrize(
-    "bad", [{"warp": "auto"}, {"search": GreedySearch(stopping="gap")}]
+    ("name", "bad"),
+    [
+        ("warp", {"warp": "auto"}),
+        ("stopping", {"search": GreedySearch(stopping="gap")}),
+    ],
 )
-def test_what_needs_many_evaluations_is_refused(bad):
-    (name,) = bad
+def test_what_needs_many_evaluations_is_refused(name, bad):
     with pytest.raises(ValueError, match=f"needs {name}="):
         boost_posterior(banana, 2, gradient=gradient, **bad, **OPTIONS)

@@ -159,7 +159,9 @@ def test_blocks_that_do_not_go_together_are_refused(data):
     with pytest.raises(ValueError, match="expecting 3 features"):
         model.fit(RowBlocks(lambda: [(X, y), (X[:, :2], y)]))
     once = iter([(X, y)])
-    with pytest.raises(ValueError, match="the same rows at every pass; got 1500 rows"):
+    with pytest.raises(
+        ValueError, match="the same rows at every pass; got n_rows=1500"
+    ):
         model.fit(RowBlocks(lambda: once))
     with pytest.raises(ValueError, match="blocks must be a function"):
         RowBlocks(once)
