@@ -254,8 +254,9 @@ def scale_nodes(
     else:
         nodes, sites = near.near
         predictors, sites = rows.fitted(variances_at(nodes), sites)
-    n_rounds = 0
-    if (near is None or not _ends_below(nodes, sites, log_prior)) and not cuts():
+    n_rounds, height = 0, log_prior(nodes) + sites.log_evidence
+    ends = max(height[0], height[-1]) < height.max() - _ENOUGH
+    if (near is None or not ends) and not cuts():
         n_rounds, known = _ROUNDS, _widened(rows, variances_at, log_prior, nodes, sites)
         low, high = _covered(*known, log_prior)
     for _ in range(n_rounds):
@@ -282,12 +283,6 @@ def scale_nodes(
     own = sites.of(some)
     parts = nodes[some], weights[some], given, log_evidence, own.bounded, own
     return ScaleNodes(*parts, (nodes, sites))
-
-
-def _ends_below(log_s, sites, log_prior):
-    """Whether the posterior of ln s ends between the outermost values."""
-    height = log_prior(log_s) + sites.log_evidence
-    return max(height[0], height[-1]) < height.max() - _ENOUGH
 
 
 def _widened(rows, variances_at, log_prior, log_s, sites):

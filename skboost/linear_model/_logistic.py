@@ -334,7 +334,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, FlatRegression):
                 f"offset must be None for more than two classes; got {len(classes)}."
             )
         priors = prior_of_classes(self, rows, layout, len(classes))
-        return ClassModel(
+        model = ClassModel(
             layout=layout,
             likelihood=Multinomial(len(classes)) if several else Logistic(),
             **priors,
@@ -343,7 +343,4 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, FlatRegression):
             class_weight=copy(self.class_weight),
             exposed=exposed,
         )
-
-    def _learn_model(self, model, rows, data, again):
-        model = model.sharpened(rows) if self.sharpen else model
-        return super()._learn_model(model, rows, data, again)
+        return model.sharpened(rows) if self.sharpen else model

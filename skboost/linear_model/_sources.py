@@ -284,8 +284,6 @@ def check_labels(labels):
 
 def row_weights(X, sample_weight):
     """Sample weights as floats, (n_samples,); a ValueError for a negative one."""
-    if sample_weight is None:
-        return np.ones(X.shape[0])
     return check_sample_weight(
         sample_weight, X, dtype=np.float64, ensure_non_negative=True
     )

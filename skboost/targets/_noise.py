@@ -120,6 +120,9 @@ class NormalNoise(Noise):
     def derivatives(self, z):
         return -z, -np.ones_like(z)
 
+    def kept_bend(self, z):
+        return np.ones_like(z), np.zeros_like(z)
+
     def cdf(self, z):
         return ndtr(z)
 
