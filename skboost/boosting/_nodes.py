@@ -10,7 +10,7 @@ arithmetic alone.
 """
 
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from operator import attrgetter
 from time import perf_counter
 
@@ -140,13 +140,14 @@ def advanced(engine, target, state):
         return engine.step(target, state)
     began, tol = perf_counter(), engine.settings.tol
     (node, gap), objective = state.next_node(tol), state.objective
+    came = np.arange(len(state.weights)) == node
     weights, move = engine.combination.moved(
         objective,
         state.weights,
         node,
         state.step_memory,
         state.iteration,
-        partial(_best, objective, node),
+        lambda moved: objective.best(came | (moved > 0)),
     )
     before, state = state.lacking, _after(state, weights, node, move)
     gap, gain = Estimate(gap, 0.0), Estimate(before - state.lacking, 0.0)
@@ -166,13 +167,6 @@ def _after(state, weights, node, move):
     now, memory = (weights, proposed, lacking), move.step_memory
     known = state.whole, state.told, state.objective
     return NodeState(t, *known, *now, *best, state.free, memory)
-
-
-def _best(objective, node, moved):
-    """The best weights of components that have one, and of the node that came."""
-    kept = moved > 0
-    kept[node] = True
-    return objective.best(kept)
 
 
 def _make_info(state, move, seconds, gain, gap):
