@@ -10,9 +10,12 @@ from inspect import Parameter, cleandoc, signature
 from sklearn.utils.validation import check_is_fitted
 
 from skboost._parameters import known_parameters
+from skboost.linear_model._drawn import linear_predictors
 from skboost.linear_model._methods import (
     checked_rows,
     coef_interval,
+    drawn_coordinates,
+    drawn_parameters,
     export,
     predict_latent,
     set_feature_names,
@@ -44,7 +47,7 @@ class Answers(NewRows):
 
 class FlatAnswers:
     """What models of numbers and counts share that have no groups, but ``_model_`` and
-    ``_fit``.
+    ``_fit``; subclasses have what all rows share, ``_last(further)``.
     """
 
     predict_latent, coef_interval = predict_latent, coef_interval
@@ -62,6 +65,44 @@ class FlatAnswers:
         offset = checked_offset(offset, exposure, X.shape[0])
         warn_of_missing_offset(self._model_.exposed, offset, self._counts)
         return self._predictive(), (X, offset)
+
+    def sample_posterior(self, n=1, random_state=None):
+        """Draws of coefficients and intercept, and of what all rows share.
+
+        Parameters
+        ----------
+        n : int, default=1
+        random_state : int, RandomState instance or None, default=None
+
+        Returns
+        -------
+        coef : ndarray of shape (n, n_features)
+        intercept : ndarray of shape (n,)
+        noise_scale or dispersion : ndarray of shape (n,)
+            Of counts only under ``likelihood="negative_binomial"``.
+        """
+        coef, intercept, further = drawn_parameters(self, n, random_state)
+        last = self._last(further)
+        return coef[:, 0], intercept[:, 0], *([] if last is None else [last])
+
+    # --- responses under draws; see `skboost.linear_model._drawn`
+
+    def _drawn(self, n, rng, reported=False):
+        """Draws of coefficients with the intercept, and of what all rows share."""
+        theta = drawn_coordinates(self, n, rng, reported)
+        n_linear = theta.shape[1] - len(self._model_.layout.further)
+        return theta[:, :n_linear], self._last(theta[:, n_linear:])
+
+    def _responses(self, drawn, X, offset=None, exposure=None):
+        _, (X, offset) = self._asked(X, offset, exposure)
+        theta, last = drawn
+        parts = linear_predictors(X, self._model_.layout.intercept, theta, offset)
+        return ((rows, self._given(eta, last)) for rows, eta in parts)
+
+    def _named(self, drawn):
+        theta, last = drawn
+        more = {} if last is None else {self._name_of_last: last}
+        return dict(zip(self._model_.layout.names, theta.T, strict=False)) | more, {}
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

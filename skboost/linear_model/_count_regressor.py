@@ -6,11 +6,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from skboost._sklearn import check_sample_weight
 from skboost.linear_model._answers import FlatAnswers, answer, with_exposure
-from skboost.linear_model._drawn import DrawnCounts, linear_predictors
+from skboost.linear_model._drawn import DrawnCounts
 from skboost.linear_model._methods import (
     checked_numbers,
-    drawn_coordinates,
-    drawn_parameters,
     tails_of,
 )
 from skboost.linear_model._ratios import ratio_table
@@ -153,46 +151,15 @@ class BayesianCountRegressor(FlatAnswers, CountAnswers):
     """Those of models without groups."""
 
     _counts = True
+    _name_of_last = "dispersion"
     # The posterior is over its logarithm.
     _as_dispersion = staticmethod(np.exp)
 
-    def sample_posterior(self, n=1, random_state=None):
-        """Draws of coefficients and intercept, and of a dispersion where there is one.
+    def _last(self, further):
+        return np.exp(further[:, 0]) if self._model_.dispersed else None
 
-        Parameters
-        ----------
-        n : int, default=1
-        random_state : int, RandomState instance or None, default=None
-
-        Returns
-        -------
-        coef : ndarray of shape (n, n_features)
-        intercept : ndarray of shape (n,)
-        dispersion : ndarray of shape (n,)
-            Only under ``likelihood="negative_binomial"``.
-        """
-        coef, intercept, further = drawn_parameters(self, n, random_state)
-        return coef[:, 0], intercept[:, 0], *np.exp(further).T
-
-    # --- responses under draws; see `skboost.linear_model._drawn`
-
-    def _drawn(self, n, rng, reported=False):
-        """Draws of coefficients with the intercept, and of the dispersion or None."""
-        theta = drawn_coordinates(self, n, rng, reported)
-        if not self._model_.dispersed:
-            return theta, None
-        return theta[:, :-1], np.exp(theta[:, -1])
-
-    def _responses(self, drawn, X, offset=None, exposure=None):
-        _, (X, offset) = self._asked(X, offset, exposure)
-        theta, dispersion = drawn
-        parts = linear_predictors(X, self._model_.layout.intercept, theta, offset)
-        return ((rows, DrawnCounts(eta, dispersion)) for rows, eta in parts)
-
-    def _named(self, drawn):
-        theta, dispersion = drawn
-        more = {} if dispersion is None else {"dispersion": dispersion}
-        return dict(zip(self._model_.layout.names, theta.T, strict=False)) | more, {}
+    def _given(self, eta, dispersion):
+        return DrawnCounts(eta, dispersion)
 
 
 def checked_counts(estimator, X, y):

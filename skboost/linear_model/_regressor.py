@@ -4,12 +4,10 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skboost.linear_model._answers import Answers, FlatAnswers, answer
-from skboost.linear_model._drawn import DrawnNumbers, linear_predictors
+from skboost.linear_model._drawn import DrawnNumbers
 from skboost.linear_model._methods import (
     check_quantiles,
     checked_numbers,
-    drawn_coordinates,
-    drawn_parameters,
     tails_of,
 )
 from skboost.linear_model._row_keywords import score_with_offset
@@ -122,38 +120,10 @@ class NumberAnswers(Answers, RegressorMixin):
 class BayesianRegressor(FlatAnswers, NumberAnswers):
     """Those of models without groups."""
 
-    def sample_posterior(self, n=1, random_state=None):
-        """Draws of coefficients, intercept and noise scale.
+    _name_of_last = "noise_scale"
 
-        Parameters
-        ----------
-        n : int, default=1
-        random_state : int, RandomState instance or None, default=None
+    def _last(self, further):
+        return self._model_.noise_scales(further)
 
-        Returns
-        -------
-        coef : ndarray of shape (n, n_features)
-        intercept : ndarray of shape (n,)
-        noise_scale : ndarray of the same shape
-        """
-        coef, intercept, further = drawn_parameters(self, n, random_state)
-        return coef[:, 0], intercept[:, 0], self._model_.noise_scales(further)
-
-    # --- responses under draws; see `skboost.linear_model._drawn`
-
-    def _drawn(self, n, rng, reported=False):
-        """Draws of coefficients with the intercept, and of the noise scale."""
-        theta = drawn_coordinates(self, n, rng, reported)
-        n_linear = theta.shape[1] - len(self._model_.layout.further)
-        return theta[:, :n_linear], self._model_.noise_scales(theta[:, n_linear:])
-
-    def _responses(self, drawn, X, offset=None):
-        _, (X, offset) = self._asked(X, offset)
-        (theta, scale), model = drawn, self._model_
-        parts = linear_predictors(X, model.layout.intercept, theta, offset)
-        return ((rows, DrawnNumbers(eta, model.noise, scale)) for rows, eta in parts)
-
-    def _named(self, drawn):
-        names = self._model_.layout.names
-        draws = dict(zip(names, drawn[0].T, strict=False))
-        return draws | {"noise_scale": drawn[1]}, {}
+    def _given(self, eta, scale):
+        return DrawnNumbers(eta, self._model_.noise, scale)
