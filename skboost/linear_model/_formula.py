@@ -127,8 +127,6 @@ class Design:
         `wanted` are the factors whose columns are needed, None for all of them.
         """
         check_frame(data)
-        check_columns(self.aliases, data, self.formula)
-        check_values(self.aliases, data, self.formula)
         frame = _frame(data, self.aliases, self.formula)
         columns = {}
         for spec in self.specs:
@@ -148,8 +146,6 @@ class Design:
         """The sum of the offsets that the formula has, None without any."""
         if not self.offsets:
             return None
-        check_columns(self.aliases, data, self.formula)
-        check_values(self.aliases, data, self.formula)
         frame = _frame(data, self.aliases, self.formula)
         parts = [
             _matrix(spec, frame, self.formula, self.texts) for spec in self.offsets
@@ -320,7 +316,7 @@ def check_columns(names, data, formula):
             )
 
 
-def check_values(names, data, formula, fitted=True):
+def check_values(names, data, formula):
     """Refuse missing values in some columns."""
     for name in names:
         missing = np.flatnonzero(_series(data, name).isna())
@@ -328,7 +324,7 @@ def check_values(names, data, formula, fitted=True):
             raise ValueError(
                 f"X must have a value in every row of the column {name!r}; got "
                 f"{len(missing)} missing, the first in row {missing[0]}. Fill them or "
-                "drop the rows" + (": missing='drop' does in fit." if fitted else ".")
+                "drop the rows: missing='drop' does in fit."
             )
 
 
@@ -348,6 +344,7 @@ def _frame(data, aliases, formula):
     import pandas as pd
 
     check_columns(aliases, data, formula)
+    check_values(aliases, data, formula)
     columns = {alias: _series(data, name) for name, alias in aliases.items()}
     for name, alias in aliases.items():
         refuse_dates(columns[alias].to_numpy(), "X", name)

@@ -61,14 +61,8 @@ class BoostedBayesianOrdinalRegression(BayesianClassifier, FlatRegression):
         categorical, else that of sorting: "high" < "low" for strings. Meta-estimators
         of scikit-learn replace labels by codes; with `categories` of strings these
         stand for the same classes, and ``classes_`` has the codes in ascending order.
-    prior : {"normal", "laplace", "student_t", "cauchy"}, Prior or dict, \
-            default="normal"
-        Independent prior of the coefficients, around zero. A dict has priors of single
-        coefficients, as in `BoostedBayesianLinearRegression`.
-    prior_scale : "auto", "learn", float, array-like of shape (n_features,) or \
-            ScalePrior, default="learn"
-        As in `BoostedBayesianPoissonRegression`: ``"learn"`` averages over a common
-        factor of what "auto" is, 1 per standard deviation of the feature.
+    prior, prior_scale
+        As in `BoostedBayesianPoissonRegression`, with the same defaults.
     intercept_scale : "auto" or float, default="auto"
         Scale of the prior of the first threshold, of the kind of `prior` and around
         zero, at the centre of the columns. ``"auto"`` is 10.
@@ -85,13 +79,10 @@ class BoostedBayesianOrdinalRegression(BayesianClassifier, FlatRegression):
         intercept, and every further one is ``exp(log_gap)`` above the one before. The
         prior of these logarithms is normal, with mean zero and a standard deviation of
         1.5: gaps are between .08 and 12 with probability .9.
-    coef_ : ndarray of shape (n_features,)
-        Posterior means before orbits, by which predictions are made.
+    coef_, prior_scale_
+        As of `BoostedBayesianLinearRegression`.
     thresholds_ : ndarray of shape (n_classes - 1,)
         Posterior means, increasing.
-    prior_scale_ : float
-        Posterior mean of the factor that ``prior_scale="learn"`` averages over. Not
-        there for a scale that is given.
     elbo_, elbo_se_, elbo_path_, gain_path_, duality_gap_, duality_gap_se_, \
     duality_gap_path_, remaining_kl_, remaining_kl_se_, remaining_kl_interval_, \
     pareto_k_, orbiting_, n_iter_, converged_, message_, history_, \

@@ -89,24 +89,11 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, FlatRegression):
     ----------
     likelihood : {"poisson", "negative_binomial"}, default="poisson"
         Distribution of a count around its mean.
-    prior : {"normal", "laplace", "student_t", "cauchy"}, Prior or dict, \
-            default="normal"
-        Independent prior of the coefficients, around zero. A dict has priors of single
-        coefficients, as in `BoostedBayesianLinearRegression`.
-    prior_scale : "auto", "learn", float, array-like of shape (n_features,) or \
-            ScalePrior, default="learn"
-        Scale of the prior in the unit of the coefficients, one or per feature;
-        multiplies the own scale of a `Prior` object. ``"learn"`` averages over a
-        common factor of what "auto" is, whose prior is ``HalfTPrior(df=3, scale=1.5)``
-        or the `ScalePrior` given; see :doc:`/user_guide/prior_scale`.
-        ``"auto"`` is 1 per standard deviation of the feature. `partial_fit` averages
-        over the factor in the first call, whose posterior is the prior of the next.
-    fit_intercept : bool, default=True
-        Whether the model has an intercept.
-    intercept_scale : "auto" or float, default="auto"
-        Scale of the prior that the intercept has at the centre of the columns, as in
-        `BoostedBayesianLinearRegression`. ``"auto"`` is 10, widened by what the
-        logarithm of the mean rate adds.
+    prior, prior_scale, fit_intercept, intercept_scale
+        As in `BoostedBayesianLinearRegression`, with the same defaults and without the
+        horseshoe. A `prior_scale` of ``"auto"`` is 1 per standard deviation of the
+        feature, and that of the intercept 10, widened by what the logarithm of the mean
+        rate adds.
     dispersion_prior : "auto" or DispersionPrior, default="auto"
         Prior of the dispersion under ``"negative_binomial"``:
         `DispersionPrior(median, sd)` of `skboost.priors`, under which its logarithm is
@@ -121,13 +108,8 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, FlatRegression):
     posterior_ : MixturePosterior
         Over (coefficients, intercept), and under ``"negative_binomial"`` the logarithm
         of the dispersion.
-    coef_ : ndarray of shape (n_features,)
-        Posterior means before orbits, by which predictions are made.
-    intercept_ : float
-        Posterior mean.
-    prior_scale_ : float
-        Posterior mean of the factor that ``prior_scale="learn"`` averages over; see
-        `prior_scale_interval`. Not there for a scale that is given.
+    coef_, intercept_, prior_scale_
+        As of `BoostedBayesianLinearRegression`.
     dispersion_ : float
         Posterior median, under ``"negative_binomial"`` only; `dispersion_interval` has
         its interval.
