@@ -44,22 +44,3 @@ def sums_of(factor, table):
         for column in table.T
     ]
     return np.stack(sums, axis=-1)
-
-
-def compressed(crossed, kind, n_kinds):
-    """As few blocks as have the same sums of squares over every kind of group."""
-    # All that is asked of the groups of a kind is quadratic in their blocks, so that
-    # the triangular factor of many stands for all of them.
-    q, n_groups, width = crossed.shape
-    flat = crossed.swapaxes(0, 1).reshape(n_groups, q * width)
-    order = np.argsort(kind, kind="stable")
-    ends = np.searchsorted(kind[order], np.arange(n_kinds + 1))
-    members, blocks = [np.zeros(0, dtype=int)], [flat[:0]]
-    for k in range(n_kinds):
-        rows = flat[order[ends[k] : ends[k + 1]]]
-        if len(rows) > q * width:
-            rows = np.linalg.qr(rows, mode="r")
-        blocks.append(rows)
-        members.append(np.full(len(rows), k))
-    blocks = np.concatenate(blocks).reshape(-1, q, width).swapaxes(0, 1)
-    return np.concatenate(members), np.ascontiguousarray(blocks)

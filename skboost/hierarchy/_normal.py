@@ -24,7 +24,6 @@ from skboost.hierarchy._conditional import (
 from skboost.hierarchy._covariances import Covariances
 from skboost.hierarchy._group_sums import (
     Residuals,
-    compressed,
     no_groups,
     sums_of,
 )
@@ -71,7 +70,10 @@ class NormalMarginal:
         self.kind = kind.ravel()
         self.squares = kinds.reshape(q, q, -1)
         self.n_of_kind = np.bincount(self.kind, minlength=kinds.shape[1]).astype(float)
-        self.member, self.blocks = compressed(crossed, self.kind, kinds.shape[1])
+        # Groups of one kind stand together.
+        order = np.argsort(self.kind, kind="stable")
+        self.member = self.kind[order]
+        self.blocks = np.ascontiguousarray(crossed[:, order])
 
     def value_and_score(self, beta, levels, noise_level):
         """Log likelihood of each draw of coefficients, log scales of effects and log

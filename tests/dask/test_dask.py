@@ -170,7 +170,7 @@ def test_what_takes_no_dask_arrays_says_so(far, fitted):
     for call, words in (
         (lambda X: model.partial_fit(X, far["labels"]), "partial_fit takes rows in"),
         (DaskGaussianMixture(2, batch_size=10).fit, "batch_size needs rows that"),
-        (lambda X: model.predict_proba(X[:, :2]), "X must have 4 features"),
+        (lambda X: model.predict_proba(X[:, :2]), "X must have n_features=4"),
     ):
         with pytest.raises(ValueError, match=words):
             call(far["X"])
