@@ -233,11 +233,10 @@ def warn_unfinished(fit, settable):
     much = max(_MUCH, fit.allowed_kl) if by_auto else _MUCH
     message, few = run.end.message, fit.mixture.dim <= MAX_FULL_DIM
     most = _HOPELESS if few else _HOPELESS_OF_MANY
-    if known is not None and known > _HOPELESS:
-        left = "Tens of nats of KL remain before orbits, by a closed form"
-    elif by_auto and fit.remaining_before_orbits > most:
-        nats = fit.remaining_before_orbits
-        left = f"About {nats:.2g} nats of KL remain before orbits, by estimate"
+    far = known is not None and known > most
+    before = known if far else fit.remaining_before_orbits
+    if by_auto and before > most:
+        left = f"About {before:.2g} nats of KL remain before orbits, by estimate"
     elif fit.leaves_more_than(much) and fit.report.remaining_kl > much:
         nats, message = fit.report.remaining_kl, fit.report.message
         left = f"About {nats:.2g} nats of KL remain, by estimate"
