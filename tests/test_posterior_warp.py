@@ -145,19 +145,6 @@ def test_the_hellinger_objective_goes_on_behind_a_warp():
 # --- the density and its draws
 
 
-def test_one_dimension_integrates_to_one_and_agrees_with_draws():
-    result = boost(lambda t: anp.sum(SHAPE * t - anp.exp(t), axis=-1), 1)
-    assert result.warp.accepted
-    t = np.linspace(-25.0, 8.0, 20_001)
-    density = np.exp(result.posterior.log_density(t[:, None]))
-    step = t[1] - t[0]
-    assert_allclose(density.sum() * step, 1.0, atol=1e-6)
-    draws = result.posterior.sample(40_000, random_state=0)[:, 0]
-    for level in (-2.0, 0.0, 1.0):
-        probability = density[t <= level].sum() * step
-        assert abs((draws <= level).mean() - probability) < 3 * 0.5 / 200
-
-
 def test_summaries_of_a_banana(bent):
     posterior = bent.posterior
     # y = x^2 - 1 + noise: mean 0, variance 2 + 1 / 4.

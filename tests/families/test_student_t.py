@@ -90,30 +90,6 @@ def test_moments_exist_or_say_so(family, component):
         assert np.isnan(covariance[0, 1])
 
 
-def test_from_moments(family, rng):
-    root = rng.standard_normal((3, 5))
-    mean, covariance = rng.standard_normal(3), root @ root.T
-    params = family.from_moments(mean, covariance)
-    got = scale_matrix(family, params)
-    if family.df > 2:
-        got = got * family.df / (family.df - 2)
-    if family.covariance == "diag":
-        covariance = np.diag(np.diagonal(covariance))
-    assert_allclose(params[:3], mean)
-    assert_allclose(got, covariance, rtol=1e-9)
-
-
-def test_marginals_are_scipys(family, component):
-    params = component(family, 3)
-    scale = family.scale(params)
-    x = np.array([-50.0, -1.0, 0.2, 3.0])
-    for i in range(3):
-        exact = stats.t(family.df, params[i], scale[i])
-        assert_allclose(family.marginal_cdf(params, i, x), exact.cdf(x), rtol=1e-9)
-        found = family.marginal_log_density(params, i, x)
-        assert_allclose(found, exact.logpdf(x), rtol=1e-9)
-
-
 def test_variants():
     family = StudentT("diag")
     assert family.variants() == (family,)

@@ -20,15 +20,6 @@ from skboost.targets import CallableTarget, Target
 LOG_2PI = np.log(2 * np.pi)
 
 
-def test_the_interval_is_in_the_message():
-    result = boost_posterior(
-        lambda t: -0.5 * anp.sum(t**2, axis=-1), 3, max_iter=1, random_state=0
-    )
-    lower, upper = result.remaining_kl_interval
-    assert lower == 0.0 and upper < 0.02
-    assert "nats of KL remain" in result.message
-
-
 def funnel(theta):
     """Normalised; the log variance of the others comes first."""
     first = -0.5 * (theta[:, 0] / 3.0) ** 2 - np.log(3.0)

@@ -872,12 +872,6 @@ class TestPoles:
         assert_allclose(result.posterior.std(), 1e-7, rtol=1e-2)
 
 
-def test_modes_of_no_climb_count_none():
-    none = Modes((), ())
-    assert none.n_climbs == none.total == none.last == 0
-    assert not none.several and not len(none.matter)
-
-
 def test_an_end_on_the_slope_of_a_heavy_tail_is_no_mode():
     """There the slope is next to none, and the curvature that of a wide Gaussian."""
     target = CallableTarget(lambda t: -1.5 * anp.log1p(t**2 / 2).sum(axis=1), 2)
