@@ -200,15 +200,17 @@ def test_no_more_components_than_allowed(name):
 # --- strategies
 
 
-@with_stages
-@pytest.mark.parametrize(
-    ("step_size", "corrective"),
-    [
-        ("line-search", "fully-corrective"),
-        ("adaptive", "away"),
-        ("predefined", "pairwise"),
-    ],
-)
+# The defaults of mixtures and factorisations are in every other test of theirs.
+MOVES = [
+    ("two classes", "line-search", "fully-corrective"),
+    ("two classes", "adaptive", "away"),
+    ("two classes", "predefined", "pairwise"),
+    ("mixture", "adaptive", "away"),
+    ("factorisation", "predefined", "pairwise"),
+]
+
+
+@pytest.mark.parametrize(("name", "step_size", "corrective"), MOVES)
 def test_every_way_to_move_weights(name, step_size, corrective):
     case = KINDS[name]
     assert corrective in CORRECTIVE and len(STEP_SIZES) == 3

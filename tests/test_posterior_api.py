@@ -122,11 +122,8 @@ def test_the_seed_decides():
 # --- ways to say the density
 
 
-@pytest.mark.parametrize("vectorized", [None, True, False])
-@pytest.mark.parametrize("gradient", [None, correlated_gradient])
-def test_ways_to_give_the_density_agree(vectorized, gradient):
+def test_ways_to_give_the_density_agree():
     settings = {"max_iter": 1, "search": GreedySearch(16), "orbit": None}
-    result = boost(vectorized=vectorized, gradient=gradient, **settings)
     expected = boost(**settings)
     for gradient, vectorized in (
         (None, False),

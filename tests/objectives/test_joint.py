@@ -61,8 +61,7 @@ def near(problem, seed=2):
     return problem.start + 0.2 * rng.standard_normal(problem.start.size)
 
 
-@pytest.mark.parametrize("n_moving", [1, 2])
-@pytest.mark.parametrize("with_rest", [False, True], ids=["alone", "with rest"])
+@pytest.mark.parametrize(("n_moving", "with_rest"), [(1, False), (1, True), (2, True)])
 def test_gradient_equals_differences(problem, n_moving, with_rest, slope):
     elbo = problem(n_moving, with_rest)
     x = near(elbo)
