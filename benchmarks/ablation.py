@@ -14,13 +14,16 @@ seeds and of the Monte Carlo error of the ELBOs; that of a mean is over targets.
 target is called better or worse beyond two standard errors and a thousandth of a nat.
 
 ``--propagation`` leaves expectation propagation under priors that are mixtures of
-normal ones out of regressions with two classes, and does nothing else.
+normal ones out of regressions with two classes, and does nothing else; ``--groups``
+leaves out what makes integrals over groups cheaper: values without their slopes, under
+normal noise, and as few nodes of quadrature as do.
 """
 
 from _harness import Report, elbo_of, parser, timed  # isort: skip
 
 from contextlib import ExitStack
 from dataclasses import replace
+from itertools import product
 from unittest.mock import patch
 
 import numpy as np
@@ -29,9 +32,12 @@ from joblib import Parallel, delayed
 from sklearn.datasets import load_breast_cancer, load_iris, load_wine
 from sklearn.preprocessing import scale
 
+import skboost
 from skboost import BoostedBayesianLogisticRegression
 from skboost.boosting import Boosting
 from skboost.fitting import _engines
+from skboost.hierarchy._integrated_normal import IntegratedNormalMarginal
+from skboost.hierarchy._quadrature import QuadratureMarginal
 from skboost.proposals import _propagated
 from skboost.targets import NormalPrior
 
@@ -206,9 +212,74 @@ def propagation(report, replicates):
                        seed=seed, **found)  # fmt: skip
 
 
+def with_slopes(marginal, *given):
+    """The value that comes with a gradient."""
+    return marginal.value_and_score(*given)[0]
+
+
+# Kind of response; groups, rows of each, columns, random slopes and groups of a second
+# factor; and parameters.
+_LAPLACE = {"prior": "laplace"}
+GROUPS = {
+    "slopes": (IntegratedNormalMarginal, "value", with_slopes, (
+        ("Linear", (8, 10, 1, 0, 0), {}), ("Linear", (85, 11, 2, 0, 0), {}),
+        ("Linear", (30, 5, 1, 1, 0), {}), ("Linear", (18, 10, 1, 1, 0), {}),
+        ("Linear", (24, 6, 1, 0, 6), {}), ("Linear", (40, 10, 8, 0, 0), {}),
+    )),
+    "all nodes": (QuadratureMarginal, "choose_nodes", lambda marginal, *given: None, (
+        ("Logistic", (20, 6, 3, 0, 0), _LAPLACE),
+        ("Poisson", (40, 5, 4, 0, 0), _LAPLACE),
+        ("Ordinal", (25, 6, 2, 0, 0), _LAPLACE),
+        ("Poisson", (15, 8, 2, 0, 0), _LAPLACE | {"likelihood": "negative_binomial"}),
+        ("Linear", (30, 5, 3, 0, 0), _LAPLACE | {"noise": "student_t"}),
+        ("Logistic", (30, 6, 2, 1, 0), _LAPLACE),
+    )),
+}  # fmt: skip
+
+
+def grouped(kind, sizes, seed):
+    """Rows, responses and parameters of a generated regression with groups."""
+    n_groups, n_each, n_columns, n_slopes, n_second = sizes
+    rng, n = np.random.default_rng(seed), n_groups * n_each
+    X, first = rng.normal(size=(n, n_columns)), np.repeat(np.arange(n_groups), n_each)
+    eta = X[:, 0] + rng.normal(size=n_groups)[first]
+    eta += (0.5 * rng.normal(size=(n_groups, n_slopes))[first] * X[:, :n_slopes]).sum(1)
+    factors, params = [first], {"groups": [n_columns]}
+    if n_slopes:
+        params["slopes"] = {f"x{n_columns}": list(range(n_slopes))}
+    if n_second:
+        factors.append(rng.integers(0, n_second, n))
+        eta += rng.normal(size=n_second)[factors[1]]
+        params["groups"].append(n_columns + 1)
+    y = {
+        "Linear": lambda: eta + rng.normal(size=n),
+        "Logistic": lambda: eta + rng.logistic(size=n) > 0,
+        "Ordinal": lambda: np.digitize(eta + rng.logistic(size=n), [-1, 1]),
+        "Poisson": lambda: rng.poisson(np.exp(0.5 * eta)),
+    }[kind]()
+    return np.column_stack([X, *factors]), y, params
+
+
+def groups(report, replicates):
+    """Regressions with groups, with a mechanism and without; the faster of two fits."""
+    for mechanism, (owner, name, other, targets) in GROUPS.items():
+        for (kind, sizes, more), seed in product(targets, range(replicates)):
+            X, y, params = grouped(kind, sizes, seed)
+            model = getattr(skboost, f"BoostedHierarchical{kind}Regression")
+            found = {}
+            for label, way in (("with", getattr(owner, name)), ("without", other)):
+                with patch.object(owner, name, way):
+                    made = model(**params, **more, random_state=0)
+                    cpu = min(timed(made.fit, X, y)[1] for _ in range(2))
+                found |= {f"ELBO {label}": made.elbo_, f"CPU s {label}": cpu}
+            report.row("Integrals over groups", without=mechanism, model=kind,
+                       sizes=str(sizes), seed=seed, **found)  # fmt: skip
+
+
 def main():
     made = parser(__doc__, replicates=3)
     made.add_argument("--propagation", action="store_true")
+    made.add_argument("--groups", action="store_true")
     made.add_argument("--iterations", type=int, default=10)
     made.add_argument("--jobs", type=int, default=1, help="processes over targets")
     made.add_argument("--only", nargs="+", choices=list(WITHOUT), default=list(WITHOUT))
@@ -218,6 +289,10 @@ def main():
     if args.propagation:
         report = Report("propagation", args.out, replicates=args.replicates)
         propagation(report, args.replicates)
+        return
+    if args.groups:
+        report = Report("ablation_groups", args.out, replicates=args.replicates)
+        groups(report, args.replicates)
         return
     report = Report(
         args.name,
