@@ -22,8 +22,9 @@ from skboost.proposals._searched_scales import searched_nodes, target_given
 from skboost.targets import ColumnScale, GLMTarget, OrdinalTarget, Poisson
 
 # Half the squared shift of the mean, in standard deviations, up to which no draws are
-# asked whether much remains: with orbits, .04 nats were left at most.
-_LITTLE = 2.5
+# asked whether much remains: with orbits, .2 nats were left at most, of rows that all
+# but separate, and warnings are about more.
+_LITTLE = 5.0
 # Nodes where all are moved together from the beginning: square roots have a product for
 # every two of them.
 _MOST_AT_ONCE = 8
