@@ -175,7 +175,7 @@ class ResidualFactorProposer(FactorProposer):
     def climb(self, target, context, settings, i):
         """Parameters at the end of the i-th climb; under early stopping on its way."""
         rng = generator(settings.seed, context.iteration, SEARCH, i)
-        sizes, n_draws = _sizes(target), self.search.n_draws or settings.n_draws
+        sizes, n_draws = _sizes(target), self.search.n_step_draws or settings.n_draws
         context = self.search.residual_of(context)
 
         def gradient(z):

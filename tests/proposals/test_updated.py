@@ -11,7 +11,7 @@ from skboost.approximation import Mixture
 from skboost.boosting import Settings
 from skboost.families import Component, DiagonalGaussian, FullGaussian
 from skboost.proposals import UpdateProposer
-from skboost.strategies import GreedySearch, JointGain
+from skboost.strategies import JointGain
 from skboost.targets import FlatPrior, GLMTarget, Logistic, updated_target
 
 FULL = FullGaussian()
@@ -47,12 +47,7 @@ def test_components_of_the_prior_are_weighted_by_their_evidence(weights):
 
 
 def test_no_more_components_than_are_allowed_and_none_of_next_to_no_mass():
-    assert (
-        first(
-            one_coefficient((0.5, 0.5)), search=GreedySearch(max_components=1)
-        ).n_components
-        == 1
-    )
+    assert first(one_coefficient((0.5, 0.5)), max_components=1).n_components == 1
     assert first(one_coefficient((0.5, 0.5), n=60)).n_components == 1
 
 
