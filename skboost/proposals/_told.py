@@ -9,9 +9,7 @@ from sklearn.base import BaseEstimator
 class GreedySearch(BaseEstimator):
     """The default search for components, for ``search=``, with other settings.
 
-    Each component starts where the mixture lacks mass, keeps its draws, and is solved
-    to convergence. ``search="greedy"`` is this object with its defaults, which are
-    right for all but studies of the method.
+    ``search="greedy"`` is this object by default, right for all but studies.
 
     Parameters
     ----------
@@ -19,8 +17,7 @@ class GreedySearch(BaseEstimator):
         Monte Carlo draws kept per searched component; four times as many for 22 to 43
         coefficients.
     refine : bool, default=True
-        Re-optimise old components after a searched one; False leaves them where they
-        are, as in the papers.
+        Re-optimise old components after a searched one; the papers leave them.
     stopping : {"gain", "gap"}, default="gain"
         Of the gain in ELBO: stops when gain + 2 standard errors <= 2 `tol`, since the
         next one is usually half as large. Of the duality gap: stops when gap + 2
