@@ -1,9 +1,8 @@
 """Posterior predictive of classifiers: integrals over a mixture.
 
 With two classes every quantity is one-dimensional per component. Of more classes
-Gaussian components are averaged over fixed quasi-random nodes for the contrasts of each
-row, which are K - 1 numbers where draws of the coefficients have thousands. Everything
-else takes fixed quasi-random draws of the posterior.
+Gaussian components are averaged over fixed quasi-random nodes for the K - 1 contrasts
+of each row. Everything else takes fixed quasi-random draws of the posterior.
 """
 
 from functools import cached_property, partial

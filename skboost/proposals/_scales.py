@@ -126,10 +126,8 @@ class ScaleProposer(FamilyProposer):
         return mixture, list(compress(nodes, kept))
 
     def known_left(self, target, nodes, mixture):
-        """Nats that remain before orbits by a closed form, None where it says nothing.
-
-        Of the heaviest component: `shift_at`, and under a normal prior of several
-        classes what the evidence of its node is off its ELBO, whichever errs.
+        """Nats before orbits by a closed form, or None: of the heaviest component
+        `shift_at`, and of several classes by how much its evidence and ELBO differ.
         """
         if self.ways(target, self.family)[0].exact:
             return 0.0
