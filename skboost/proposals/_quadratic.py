@@ -269,13 +269,13 @@ def _nodes(target, quadratic, node, kinds):
 def shift_of(target, mean, factor):
     """What third derivatives pull a mean by, and half the squared shift in sds.
 
-    Under a covariance F F^T, by as many rows as tell it.
+    Under a covariance F F^T, by as many rows as tell it; infinite where they do not.
     """
     enough = max(_SHIFTING, _SHIFTING_EACH * target.dim)
     step = len(target.rows) // enough
     part = target if step < 2 else target.part(step)
-    pull = part.skewness(mean, factor)
-    return pull, 0.5 * np.sum((factor.T @ pull) ** 2)
+    pull, told = part.skewness(mean, factor)
+    return pull, 0.5 * np.sum((factor.T @ pull) ** 2) if told else np.inf
 
 
 def shift_at(target, component):

@@ -18,6 +18,10 @@ from skboost.targets._design import Block, GaussianPredictors
 from skboost.targets._likelihood import WeightedRows
 from skboost.targets._priors import FlatPrior, NormalPrior
 
+# Standard deviations of a predictor above which a logistic function bends within a
+# small part of its distribution, of which derivatives at the mean know nothing.
+_WIDEST = 5.0
+
 
 class RowSums:
     """Sums over a block of rows, each a tuple or list; only the block is known."""
@@ -76,12 +80,14 @@ class RowSums:
         return (*sums, rows.block.gram(rows.weights * bend)) if bends else sums
 
     def skewness(self, theta, factor, table):
-        """What third derivatives pull the mean by, under a covariance F F^T."""
+        """What third derivatives pull the mean by, under a covariance F F^T, and the
+        weight of rows of which they tell nothing."""
         rows = self.rows(table)
         eta, spread = rows.block.predict(theta), rows.block.apply(factor)
         third = self.likelihood.third(eta[:, None], rows.y[:, None])[:, 0]
         variance = np.einsum("ij,ij->i", spread, spread)
-        return (rows.block.pull(0.5 * rows.weights * third * variance),)
+        wide = rows.weights @ (variance > _WIDEST**2)
+        return rows.block.pull(0.5 * rows.weights * third * variance), wide
 
     # --- under a Gaussian
 
@@ -280,12 +286,15 @@ class GLMTarget(Target):
         return self.rows.sum(part, width, self.dim**2)
 
     def skewness(self, theta, factor):
-        """What third derivatives pull the mean from the mode by (dim,), under F F^T."""
+        """What third derivatives pull the mean from the mode by (dim,), under F F^T.
+
+        And whether they tell it: not where a predictor is wider than what bends.
+        """
         self.ledger.spend()
         theta, factor = self.centring.back(theta), self.centring.back(factor.T).T
         part = partial(self._sums.skewness, theta, factor)
-        pull = self.rows.sum(part, self._sums.n_temporaries * self.dim)[0]
-        return self.centring.pushed(pull)
+        pull, wide = self.rows.sum(part, self._sums.n_temporaries * self.dim)
+        return self.centring.pushed(pull), wide == 0.0
 
     # --- under Gaussians
 

@@ -279,4 +279,4 @@ class OrdinalTarget(GLMTarget):
         self.ledger.spend(len(ends))
         _, slope = self._over_rows(self._sums.value_and_slope, ends, ends.size)
         slope = self.centring.pushed(slope.reshape(self.dim, -1).T)
-        return 0.5 * (slope[1:].sum(axis=0) - 2.0 * len(theta) * slope[0])
+        return 0.5 * (slope[1:].sum(axis=0) - 2.0 * len(theta) * slope[0]), True
