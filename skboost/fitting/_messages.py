@@ -17,7 +17,7 @@ _MUCH = 0.5
 # Above it no report is computed to say so: orbits would not mend it, and of more
 # parameters than may have correlations they would take tens of seconds. And nats before
 # orbits by a closed form up to which none is: with them .4 were left at most.
-_HOPELESS, _HOPELESS_OF_MANY, _FEW = 50.0, 10.0, 5.0
+_HOPELESS, _HOPELESS_OF_MANY, _FEW = 50.0, 10.0, 4.0
 _LIMITS = ("max_iter", "max_time", "max_evaluations")
 
 

@@ -236,7 +236,8 @@ class PropagatedProposer(DensityProposer):
 
     def leaves_little(self, target, mixture, allowed):
         """See `Proposer`."""
-        return _LEFT * shift_at(target, mixture.components[0]) <= allowed
+        nats, told = shift_at(target, mixture.components[0])
+        return told and _LEFT * nats <= allowed
 
 
 def _may_have_quadratic(target, family):

@@ -250,7 +250,7 @@ def _heaviest(kinds, prior):
 def _nodes(target, quadratic, node, kinds):
     """`ScaleNodes` with shifted means; None where a quadratic is not close enough."""
     mean, covariance = _given(target, quadratic, node)
-    pull, miss = shift_of(target, mean, np.linalg.cholesky(covariance))
+    pull, miss, _ = shift_of(target, mean, np.linalg.cholesky(covariance))
     if not miss <= _CLOSE:
         if type(target) is not GLMTarget or node is None:
             return None
@@ -267,30 +267,30 @@ def _nodes(target, quadratic, node, kinds):
 
 
 def shift_of(target, mean, factor):
-    """What third derivatives pull a mean by, and half the squared shift in sds.
-
-    Under a covariance F F^T, by as many rows as tell it; infinite where they do not.
+    """What third derivatives pull a mean by, half the squared shift in sds, and
+    whether they tell it; under a covariance F F^T, by as many rows as are needed.
     """
     enough = max(_SHIFTING, _SHIFTING_EACH * target.dim)
     step = len(target.rows) // enough
     part = target if step < 2 else target.part(step)
     pull, told = part.skewness(mean, factor)
-    return pull, 0.5 * np.sum((factor.T @ pull) ** 2) if told else np.inf
+    return pull, 0.5 * np.sum((factor.T @ pull) ** 2), told
 
 
 def shift_at(target, component):
     """Half the squared shift, in standard deviations, that third derivatives ask of a
-    mean under a normal prior; infinite of other priors and families.
+    mean under a normal prior, and whether they tell it; not of other priors and
+    families.
     """
     prior = target.prior if target.scale_prior is None else target.scale_prior.coef
     plain = type(target) is GLMTarget and target.likelihood.n_outputs == 1
     normal = type(prior) is NormalPrior and isinstance(component.family, FullGaussian)
     if not (plain and normal):
-        return np.inf
+        return np.inf, False
     mean, covariance = component.moments()
     about = target.centring.about
     factor = about(np.linalg.cholesky(covariance).T).T
-    return shift_of(target, about(mean), factor)[1]
+    return shift_of(target, about(mean), factor)[1:]
 
 
 def _matched(target, quadratic, node, pull):

@@ -22,8 +22,8 @@ from skboost.proposals._searched_scales import searched_nodes, target_given
 from skboost.targets import ColumnScale, GLMTarget, OrdinalTarget, Poisson
 
 # Half the squared shift of the mean, in standard deviations, up to which no draws are
-# asked whether much remains: with orbits, .2 nats were left at most, of rows that all
-# but separate, and warnings are about more.
+# asked whether much remains: with orbits, .2 nats were left at most, and warnings are
+# about more.
 _LITTLE = 5.0
 # Nodes where all are moved together from the beginning: square roots have a product for
 # every two of them.
@@ -126,16 +126,19 @@ class ScaleProposer(FamilyProposer):
         return mixture, list(compress(nodes, kept))
 
     def known_left(self, target, nodes, mixture):
-        """Nats before orbits by a closed form, or None: of the heaviest component
-        `shift_at`, and of several classes by how much its evidence and ELBO differ.
+        """Nats before orbits of the heaviest component by a closed form, or None.
+
+        By `shift_at`; of several classes, and of predictors so wide that it tells
+        nothing, by how much its evidence and its ELBO differ.
         """
         if self.ways(target, self.family)[0].exact:
             return 0.0
         heaviest = int(mixture.weights.argmax())
         component, node = mixture.components[heaviest], nodes[heaviest]
         if type(target) is not GLMTarget or target.likelihood.n_outputs == 1:
-            nats = float(shift_at(target, component))
-            return nats if nats <= _LITTLE else None
+            nats, told = shift_at(target, component)
+            if told or nats == np.inf:
+                return float(nats) if nats <= _LITTLE else None
         full = isinstance(component.family, FullGaussian)
         if node.log_evidence is None or not full:
             return None

@@ -170,6 +170,14 @@ def test_a_prior_that_is_too_weak_for_separable_rows_is_named():
     assert np.isfinite(model.predict_proba(rows)).all()
 
 
+def test_what_remains_of_separable_rows_of_many_columns_is_said():
+    """Third derivatives at the mean see less than a nat of it: predictors are wide."""
+    rows = np.random.default_rng(1).normal(size=(150, 50))
+    with pytest.warns(ConvergenceWarning, match="nats of KL remain"):
+        model = LOGISTIC(random_state=0).fit(rows, rows[:, 0] > 0)
+    assert model.remaining_kl_ > 0.5
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("family", ["gaussian", "laplace"])
 @pytest.mark.parametrize(
