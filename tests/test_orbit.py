@@ -156,6 +156,19 @@ def test_a_number_ends_no_run_before_a_search_where_modes_may_hide():
     assert result.n_iter == 2 and result.converged
 
 
+def test_what_few_draws_say_in_few_dimensions_more_confirm(monkeypatch):
+    """256 draws see one tail of a log-gamma density seldom."""
+    asked = []
+
+    def spied(*args, **kwargs):
+        asked.append(args[7] if len(args) > 7 else kwargs.get("n", 256))
+        return remaining_after_orbits(*args, **kwargs)
+
+    monkeypatch.setattr("skboost.boosting._convergence.remaining_after_orbits", spied)
+    boost_posterior(lambda t: 3 * t[:, 0] - anp.exp(t[:, 0]), 1, random_state=0)
+    assert asked[-2:] == [256, 2048]
+
+
 def test_what_remains_with_orbits_knows_its_error():
     """Its two means share their draws: their errors are not added."""
 

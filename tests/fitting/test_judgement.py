@@ -7,7 +7,7 @@ import pytest
 
 from skboost.approximation import LogEvidence, RemainingKL
 from skboost.fitting import _messages
-from skboost.fitting._judgement import Judgement
+from skboost.fitting._judgement import DensityError, Judgement
 
 
 def judgement(value=0.0, outside=0.0, zero=None):
@@ -80,3 +80,9 @@ def test_converged_is_said_where_little_remains(tol, allowed, value, says, monke
     asked = problem(tol, allowed), run, None, corrected, one, None
     word = "Converged" if says else "The search ended"
     assert _messages.message_of(*asked) == f"{word}: so it seems. More."
+
+
+@pytest.mark.parametrize(("se", "unknown"), [(0.1, False), (np.inf, True)])
+def test_a_density_whose_error_nothing_bounds_may_miss_something(se, unknown):
+    own = DensityError(0.1, se, 0.2)
+    assert judgement()._replace(own=own).may_miss == unknown
