@@ -13,6 +13,7 @@ from skboost.proposals._greedy import (
     skew_direction,
     split_component,
 )
+from skboost.proposals._greedy_search import GreedySearch
 from skboost.proposals._propagated import PropagatedProposer, left_out, propagates
 from skboost.proposals._scales import ScaleProposer
 from skboost.proposals._searched_scales import target_given
@@ -21,5 +22,4 @@ from skboost.proposals._stochastic import (
     StochasticProposer,
     StochasticSearch,
 )
-from skboost.proposals._told import GreedySearch
 from skboost.proposals._updated import UpdateProposer

@@ -14,7 +14,7 @@ from skboost.families import Component
 from skboost.modes import Modes
 from skboost.objectives import SingleELBO
 from skboost.proposals._density import FamilyProposer
-from skboost.proposals._told import GreedySearch
+from skboost.proposals._greedy_search import GreedySearch
 
 
 class StochasticSearch(GreedySearch):
