@@ -237,6 +237,7 @@ def test_a_search_stops(search):
 SIGINT_SCRIPT = """
     import numpy as np
     from skboost import BoostedBayesianLogisticRegression
+    from skboost.strategies import GreedySearch
 
     class Tell:
         def setup(self, estimator, context): pass
@@ -248,8 +249,9 @@ SIGINT_SCRIPT = """
 
     X = np.linspace(-1.0, 1.0, 20)[:, None]
     model = BoostedBayesianLogisticRegression(
-        step_size="predefined", corrective="none", refine=False, tol=0.0,
-        n_draws=32, max_iter=100_000, max_components=5, random_state=0, n_jobs={n_jobs},
+        step_size="predefined", corrective="none", tol=0.0, max_iter=100_000,
+        search=GreedySearch(32, refine=False, max_components=5),
+        random_state=0, n_jobs={n_jobs},
     )
     try:
         model.set_callbacks(Tell()).fit(X, (X[:, 0] > 0.1).astype(int))

@@ -1,5 +1,6 @@
 """What users are told: the cause first, in names that they know."""
 
+import inspect
 import warnings
 from functools import partial
 from math import fsum
@@ -151,7 +152,9 @@ ESTIMATORS = [
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda kind: kind.__name__)
-def test_constraints_of_parameters_name_no_private_module(estimator):
+def test_every_parameter_has_constraints_that_name_no_private_module(estimator):
+    known = set(inspect.signature(estimator).parameters)
+    assert known <= set(estimator._parameter_constraints)
     for name, constraints in estimator._parameter_constraints.items():
         if not isinstance(constraints, str):
             shown = [str(make_constraint(one)) for one in constraints]

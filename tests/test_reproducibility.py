@@ -36,10 +36,12 @@ SCRIPT = """
 import json
 import numpy as np
 from skboost import BoostedBayesianLogisticRegression, SVIGaussianMixture
+from skboost.strategies import GreedySearch
 rng = np.random.default_rng(0)
 X = rng.standard_normal((4000, 30))
 y = X[:, 0] + rng.logistic(size=len(X)) > 0
-one = BoostedBayesianLogisticRegression(random_state=0, max_iter=1, n_draws=32)
+search = GreedySearch(32)
+one = BoostedBayesianLogisticRegression(random_state=0, max_iter=1, search=search)
 two = SVIGaussianMixture(3, random_state=0, max_iter=5)
 one.fit(X, y), two.fit(X)
 print(json.dumps([one.coef_.tolist(), one.elbo_, two.means_.tolist(), two.elbo_]))

@@ -161,6 +161,7 @@ class BoostedMatrixFactorization(BayesianFactorization, BoostedEstimator):
         ],
         **{k: v for k, v in BOOSTING_CONSTRAINTS.items() if k not in _LACKING},
         "n_draws": [Interval(Integral, 2, None, closed="left"), None],
+        "n_restarts": [Interval(Integral, 1, None, closed="left")],
         "search": [InstanceOf(StochasticSearch, "skboost.strategies"), None],
     }
 

@@ -97,8 +97,8 @@ SLOW = [pytest.mark.slow]
     ],
 )
 def test_effects_are_those_about_the_centre(case):
-    # Fewer counts leave the prior of their scale a say.
-    cakes = baked(4000 if case == "counts" else 1000)
+    # Fewer rows of these leave the prior of their scale a say.
+    cakes = baked(4000 if case in ("counts", "ordered classes") else 1000)
     near, far = (fitted(case, cakes, origin) for origin in (0.0, FAR))
     ask = "predict_proba" if hasattr(near, "classes_") else "predict"
     mean, std = effects(near, 0.0)
