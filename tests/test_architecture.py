@@ -24,8 +24,7 @@ FLOORS = {
         (
             "_random _parallel _parameters _math _rows _columns _entries _budget "
             "_version",
-            "_pickles _row_blocks _settings _solver families frank_wolfe transforms "
-            "expectation_propagation",
+            "_pickles _row_blocks _settings _solver families frank_wolfe transforms",
             "approximation targets",
             "orbits objectives modes conjugate hierarchy warps",
             "posterior proposals svi",

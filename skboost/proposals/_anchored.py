@@ -11,7 +11,6 @@ import numpy as np
 from scipy.interpolate import CubicHermiteSpline
 
 from skboost._math import inverse_roots
-from skboost.expectation_propagation import propagated
 from skboost.proposals._quadratic import (
     AtScales,
     Quadratic,
@@ -21,6 +20,7 @@ from skboost.proposals._quadratic import (
     precision_at,
     spread,
 )
+from skboost.proposals._sites import propagated
 from skboost.targets import ScaleNode
 
 # Rows at least; of fewer the likely values of a scale are far apart.

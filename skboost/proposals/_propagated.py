@@ -9,24 +9,21 @@ from scipy import sparse
 from scipy.special import logsumexp, softmax
 
 from skboost.approximation import Mixture
-from skboost.expectation_propagation import (
-    ClassRows,
+from skboost.families import MAX_FULL_DIM, Component, FullGaussian
+from skboost.modes import Modes
+from skboost.proposals._anchored import anchored_nodes
+from skboost.proposals._contrasts import ClassRows
+from skboost.proposals._density import DensityProposer
+from skboost.proposals._first import projected
+from skboost.proposals._quadratic import quadratic_nodes, shift_at
+from skboost.proposals._scale_nodes import scale_nodes
+from skboost.proposals._signed_rows import (
     CountRows,
     Gaussians,
     MixedRows,
     SignedRows,
     WideRows,
-    horseshoe_mixture,
-    laplace_mixture,
-    scale_nodes,
-    student_t_mixture,
 )
-from skboost.families import MAX_FULL_DIM, Component, FullGaussian
-from skboost.modes import Modes
-from skboost.proposals._anchored import anchored_nodes
-from skboost.proposals._density import DensityProposer
-from skboost.proposals._first import projected
-from skboost.proposals._quadratic import quadratic_nodes, shift_at
 from skboost.targets import (
     ColumnScale,
     GLMTarget,
@@ -38,7 +35,10 @@ from skboost.targets import (
     Poisson,
     ScaleNode,
     StudentTPrior,
+    horseshoe_mixture,
+    laplace_mixture,
     softmax_nodes,
+    student_t_mixture,
 )
 
 # Entries of the matrix of rows up to which all of it is taken at once.

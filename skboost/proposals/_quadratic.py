@@ -12,8 +12,9 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from skboost._math import log_sum_exp
-from skboost.expectation_propagation import Gaussians, ScaleNodes
 from skboost.families import FullGaussian
+from skboost.proposals._scale_nodes import ScaleNodes
+from skboost.proposals._signed_rows import Gaussians
 from skboost.targets import GLMTarget, Logistic, NormalPrior, ScaleNode
 
 # Squared parameters, as a share of the rows, up to which a quadratic is tried: half the

@@ -15,11 +15,11 @@ from scipy.special import softmax
 from skboost._math import log_sum_exp
 from skboost._random import BASE, generator
 from skboost.approximation import Mixture
-from skboost.expectation_propagation import scale_nodes
 from skboost.families import Component, FullGaussian
 from skboost.modes import climb_all
 from skboost.objectives import SingleELBO
 from skboost.proposals._first import enough_draws, first_component
+from skboost.proposals._scale_nodes import scale_nodes
 from skboost.targets import ScaleNode, updated_target
 
 # Two components that are nearer than this are the same, nats.

@@ -72,6 +72,12 @@ from skboost.targets._priors import (
     validate_scale,
 )
 from skboost.targets._quadrature import gaussian_expectation_1d, normal_rule
+from skboost.targets._scale_mixtures import (
+    ScaleMixture,
+    horseshoe_mixture,
+    laplace_mixture,
+    student_t_mixture,
+)
 from skboost.targets._scale_priors import (
     CommonScale,
     HalfNormalPrior,

@@ -8,8 +8,8 @@ from scipy.special import gammaln, ndtr
 from sklearn.base import BaseEstimator
 
 from skboost._math import LOG_2PI
-from skboost.expectation_propagation import horseshoe_mixture
 from skboost.targets._quadrature import LogGrid, gaussian_expectation_1d
+from skboost.targets._scale_mixtures import horseshoe_mixture
 
 
 class PriorExpectation(NamedTuple):

@@ -1,45 +1,31 @@
-"""Gaussian fits for every value of a scale, and the scale's posterior by evidence."""
+"""Rows of two classes or counts, with Gaussian fits under many priors at once.
 
-from collections.abc import Callable
+Under priors that are mixtures of normal ones over scales every coefficient is a linear
+predictor itself, whose site is that of its prior.
+"""
+
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from scipy.interpolate import splev, splrep
 from scipy.special import xlogy
 
 from skboost._math import bounded_exp
-from skboost.expectation_propagation._fits import (
+from skboost.proposals._predictors import Moments, Predictors, Primal, linear_predictors
+from skboost.proposals._sites import (
     Sites,
+    expected_log,
+    log_evidence,
     propagated,
     variational,
     without_site,
 )
-from skboost.expectation_propagation._predictors import linear_predictors
-from skboost.expectation_propagation._probits import expected_log, log_evidence
+from skboost.targets import ScaleMixture
 
-# Values of ln s above that of the prior's own scale which are tried first, and the step
-# beyond them. Larger scales are seldom likely, and cost the most.
-_STEP = 1.35
-_COARSE = np.arange(-3.0, 2.5, _STEP)
-_FARTHEST = 12
-# Nats below the highest density of ln s down to which it has nodes.
-_DROP = 6.0
-# Values that were placed for another prior will do where their ends are so far below.
-_ENOUGH = 5.0
-# What is so much lower is as good as that much.
-_FAR = 1e3
-# Nodes at least, and the largest distance of two in ln s.
-_LEAST, _SPACING = 8, 0.6
-# Where they turn out to end too early by a larger share of what they cover, they are
-# placed anew, so many times at most.
-_NEAR, _ROUNDS = 0.1, 3
-# Of convergence where only the evidence is wanted.
-_ROUGH = 0.02
 # Standard deviation of a linear predictor under the prior up to which expectation
 # propagation holds; 70,000 never converges.
-_WIDEST = 5e3
+WIDEST = 5e3
 
 
 class Gaussians(NamedTuple):
@@ -89,7 +75,7 @@ class SignedRows:
 
     def too_wide(self, predictors):
         """Under which priors expectation propagation would not converge."""
-        return predictors.prior_variance().max(axis=1) > _WIDEST**2
+        return predictors.prior_variance().max(axis=1) > WIDEST**2
 
     def initial(self, n_priors):
         """Sites to begin with."""
@@ -213,115 +199,112 @@ class CountRows(SignedRows):
         return predictors, found
 
 
-class ScaleNodes(NamedTuple):
-    """Values of ln s, their probabilities, and the Gaussians of the parameters.
+@dataclass(frozen=True)
+class MixedDual(Predictors):
+    """Rows, and after them coefficients of deviation `width` in units of the prior.
 
-    ``given(which)`` are the Gaussians of some, `log_evidence` is averaged over the
-    scale, and `bounded` says where a lower bound stands for it. `sites` are those of
-    the rows, and `near` has all values and sites, those without a Gaussian, too.
+    By the covariance matrix of the rows: for more coefficients than rows.
     """
 
-    log_s: np.ndarray
-    weights: np.ndarray
-    given: Callable
-    log_evidence: float
-    bounded: np.ndarray
-    sites: Sites | None = None
-    near: tuple = ()
+    width: float
+
+    def of(self, which):
+        """See `Predictors`."""
+        return MixedDual(self.scaled[which], self.scales[which], self.width)
+
+    def _solved(self, precision, shift):
+        """Means and, without rows, variances of coefficients in units of the prior.
+
+        With them what rows take from these, twice a matrix of rows, and
+        ``ln |I + T K|``.
+        """
+        n, back = self.scaled.shape[1], self.scaled.transpose(0, 2, 1)
+        own = 1.0 + self.width**2 * precision[:, n:]
+        free, root = 1.0 / own, np.sqrt(precision[:, :n])
+        narrowed = self.scaled * free[:, None, :]
+        inner = root[:, :, None] * (narrowed @ back) * root[:, None, :]
+        factor = np.linalg.cholesky(inner + np.eye(n))
+        log_det = 2.0 * np.log(np.diagonal(factor, axis1=1, axis2=2)).sum(axis=1)
+        log_det += np.log(own).sum(axis=1)
+        taken = np.linalg.inv(factor) @ (root[:, :, None] * narrowed)
+        pulled = self._pulled(shift[:, :n]) + self.width * shift[:, n:]
+        seen = taken @ pulled[:, :, None]
+        mean = free * pulled - (taken.transpose(0, 2, 1) @ seen)[:, :, 0]
+        return mean, free, taken, log_det
+
+    def moments(self, precision, shift):
+        """`Moments` given sites."""
+        mean, free, taken, log_det = self._solved(precision, shift)
+        back = self.scaled.transpose(0, 2, 1)
+        rows = np.einsum("gnp,gp,gnp->gn", self.scaled, free, self.scaled)
+        rows = rows - ((taken @ back) ** 2).sum(axis=1)
+        own = self.width**2 * (free - (taken**2).sum(axis=1))
+        mean = (self.scaled @ mean[:, :, None])[:, :, 0], self.width * mean
+        return Moments(np.hstack(mean), np.hstack([rows, own]), log_det)
+
+    def marginals(self, precision, shift):
+        """Means and variances (n_priors, dim) of the parameters given sites."""
+        mean, free, taken, _ = self._solved(precision, shift)
+        variance = np.maximum(free - (taken**2).sum(axis=1), 1e-12 * free)
+        return self.scales * mean, self.scales**2 * variance
+
+    def posterior(self, precision, shift):
+        """Means (n_priors, dim) and covariances of the parameters given sites."""
+        mean, free, taken, _ = self._solved(precision, shift)
+        taken = taken * self.scales[:, None, :]
+        covariance = -taken.transpose(0, 2, 1) @ taken
+        every = np.arange(free.shape[1])
+        covariance[:, every, every] += self.scales**2 * free
+        return self.scales * mean, covariance
+
+
+@dataclass(frozen=True)
+class MixedRows(SignedRows):
+    """`SignedRows` of coefficients under a `ScaleMixture`, `marginal` without room."""
+
+    mixture: ScaleMixture
+    marginal: bool = False
 
     @property
-    def gaussians(self):
-        """Of all values."""
-        return self.given(slice(None))
+    def counts(self):
+        """How often the factor of every site counts."""
+        return np.append(self.weights, np.ones(self.X.shape[1]))
 
+    def evidence(self, mean, variance):
+        """`log_evidence` of rows and, after them, of the prior's factors."""
+        return self._of_both(
+            super().evidence, self.mixture.log_evidence, mean, variance
+        )
 
-def scale_nodes(
-    rows, variances_at, log_prior, centre, near=None, lightest=0.0, cuts=lambda: False
-):
-    """`ScaleNodes` of a scale s whose log has the density `log_prior`.
+    def expected(self, mean, variance):
+        """`expected_log` of rows and, after them, of the prior's factors."""
+        return self._of_both(
+            super().expected, self.mixture.expected_log, mean, variance
+        )
 
-    ``variances_at(log_s)`` are those of the parameters, `centre` is the logarithm of
-    the prior's own scale. Few nodes show where the posterior of ln s is, and nodes at
-    equal distances cover it; their probabilities are those of the evidence. Where it is
-    near other `ScaleNodes` of the same rows, the values are theirs where they cover it.
-    Those of a probability of `lightest` at most have no Gaussian. Where ``cuts()`` says
-    that limits are met, the values that are fitted will do.
-    """
-    if near is None:
-        nodes = centre + _COARSE
-        sites = rows.initial(len(nodes))
-        predictors, sites = rows.fitted(variances_at(nodes), sites, tol=_ROUGH)
-    else:
-        nodes, sites = near.near
-        predictors, sites = rows.fitted(variances_at(nodes), sites)
-    n_rounds, height = 0, log_prior(nodes) + sites.log_evidence
-    ends = max(height[0], height[-1]) < height.max() - _ENOUGH
-    if (near is None or not ends) and not cuts():
-        n_rounds, known = _ROUNDS, _widened(rows, variances_at, log_prior, nodes, sites)
-        low, high = _covered(*known, log_prior)
-    for _ in range(n_rounds):
-        n_nodes = max(_LEAST, 1 + int(np.ceil((high - low) / _SPACING)))
-        nodes = np.linspace(low, high, n_nodes)
-        nearest = np.abs(nodes[:, None] - known[0]).argmin(axis=1)
-        variances = variances_at(nodes)
-        predictors, sites = rows.fitted(variances, known[1].of(nearest))
-        known = _joined(*known, nodes, sites)
-        low, high = _covered(*known, log_prior)
-        near_enough = _NEAR * (nodes[-1] - nodes[0])
-        if nodes[0] - low + high - nodes[-1] < near_enough or cuts():
-            break
-    height = sites.log_evidence + log_prior(nodes)
-    weights = np.exp(height - height.max())
-    total = weights.sum()
-    weights = weights / total
-    some = np.flatnonzero(weights > lightest)
-    log_evidence = height.max() + np.log(total * (nodes[1] - nodes[0]))
+    def _of_both(self, of_rows, of_prior, mean, variance):
+        n = len(self.X)
+        rows = of_rows(mean[:, :n], variance[:, :n])
+        prior = of_prior(mean[:, n:], variance[:, n:])
+        return tuple(map(np.hstack, zip(rows, prior, strict=True)))
 
-    def given(which):
-        return rows.given_sites(predictors.of(some[which]), sites.of(some[which]))
+    def initial(self, n_priors):
+        """Sites to begin with, those of the coefficients after those of the rows."""
+        n_rows, dim = self.X.shape
+        sites = Sites.initial(n_priors, n_rows + dim)
+        sites.precision[:, n_rows:], sites.shift[:, n_rows:] = 1.0, 0.0
+        return sites
 
-    own = sites.of(some)
-    parts = nodes[some], weights[some], given, log_evidence, own.bounded, own
-    return ScaleNodes(*parts, (nodes, sites))
+    def too_wide(self, predictors):
+        """See `SignedRows`: the widest part of a prior says nothing."""
+        return np.zeros(len(predictors.scales), dtype=bool)
 
-
-def _widened(rows, variances_at, log_prior, log_s, sites):
-    """Values of ln s and more, until the posterior ends between the outermost."""
-    for _ in range(_FARTHEST):
-        height = sites.log_evidence + log_prior(log_s)
-        # Small scales leave the evidence as it is, and all that the prior asks for can
-        # be fitted at once.
-        below = log_s[0] - _STEP * np.arange(_FARTHEST)
-        falls = sites.log_evidence[0] + log_prior(below) <= height.max() - _DROP
-        below = below[1 : 1 + np.argmax(np.append(falls[:-1], True))]
-        above = log_s[-1:] + _STEP
-        more = np.append(below, above[height[-1:] > height.max() - _DROP])
-        if not more.size:
-            break
-        nearest = np.abs(more[:, None] - log_s).argmin(axis=1)
-        _, new = rows.fitted(variances_at(more), sites.of(nearest), tol=_ROUGH)
-        log_s, sites = _joined(log_s, sites, more, new)
-    return log_s, sites
-
-
-def _joined(log_s, sites, more, new):
-    """Known values and others in their order, of which the others count where near."""
-    away = np.abs(log_s[:, None] - more).min(axis=1) > 1e-2
-    log_s, sites = np.append(log_s[away], more), sites.of(away)
-    order = np.argsort(log_s)
-    parts = [
-        np.concatenate([values, getattr(new, name)])[order]
-        for name, values in vars(sites).items()
-    ]
-    return log_s[order], type(sites)(*parts)
-
-
-def _covered(log_s, sites, log_prior):
-    """Ends of the part of ln s whose density is within some nats of the highest."""
-    height = sites.log_evidence + log_prior(log_s)
-    # Far below, where fits fail, it is of no use how far.
-    height = np.fmax(height, max(-1e300, np.fmax.reduce(height)) - _FAR)
-    fine = np.linspace(log_s[0], log_s[-1], 1000)
-    smooth = splev(fine, splrep(log_s, height))
-    inside = fine[smooth >= smooth.max() - _DROP]
-    return inside[0], inside[-1]
+    def predictors(self, variances):
+        """Those of the rows and the coefficients, for squared scales of the prior."""
+        width = self.mixture.width
+        scales = width * np.sqrt(variances)
+        if len(self.X) < scales.shape[1]:
+            return MixedDual(self.X * scales[:, None, :], scales, width)
+        own = np.tile(width * np.eye(scales.shape[1]), (len(scales), 1, 1))
+        rows = np.concatenate([self.X * scales[:, None, :], own], axis=1)
+        return Primal(rows, scales)

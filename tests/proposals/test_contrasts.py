@@ -9,7 +9,9 @@ from scipy.special import log_softmax
 from scipy.stats import qmc
 
 from skboost import BoostedBayesianLogisticRegression
-from skboost.expectation_propagation import ClassRows, SignedRows, scale_nodes
+from skboost.proposals._contrasts import ClassRows
+from skboost.proposals._scale_nodes import scale_nodes
+from skboost.proposals._signed_rows import SignedRows
 from skboost.targets import softmax_nodes
 
 

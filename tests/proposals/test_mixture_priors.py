@@ -6,14 +6,9 @@ from scipy.integrate import quad
 from scipy.special import log_expit
 from scipy.stats import laplace, norm, t
 
-from skboost.expectation_propagation import (
-    MixedRows,
-    SignedRows,
-    horseshoe_mixture,
-    laplace_mixture,
-    scale_nodes,
-    student_t_mixture,
-)
+from skboost.proposals._scale_nodes import scale_nodes
+from skboost.proposals._signed_rows import MixedRows, SignedRows
+from skboost.targets import horseshoe_mixture, laplace_mixture, student_t_mixture
 
 PRIORS = {
     "laplace": (laplace_mixture(), laplace),

@@ -7,14 +7,10 @@ from scipy.special import log_expit
 from scipy.stats import norm
 
 from skboost import BoostedBayesianLogisticRegression
-from skboost.expectation_propagation import (
-    SignedRows,
-    Sites,
-    linear_predictors,
-    propagated,
-    scale_nodes,
-    variational,
-)
+from skboost.proposals._predictors import linear_predictors
+from skboost.proposals._scale_nodes import scale_nodes
+from skboost.proposals._signed_rows import SignedRows
+from skboost.proposals._sites import Sites, propagated, variational
 from skboost.targets import HalfTPrior
 
 

@@ -13,10 +13,9 @@ from functools import cached_property
 import numpy as np
 from scipy.special import log_expit
 
-from skboost.expectation_propagation._class_predictors import ClassDual, ClassPrimal
-from skboost.expectation_propagation._fits import Sites, without_site
-from skboost.expectation_propagation._probits import log_evidence
-from skboost.expectation_propagation._scales import _WIDEST, Gaussians, SignedRows
+from skboost.proposals._predictors import ClassDual, ClassPrimal
+from skboost.proposals._signed_rows import WIDEST, Gaussians, SignedRows
+from skboost.proposals._sites import Sites, log_evidence, without_site
 
 # Precision of the own class, over that of all contrasts, which makes an arrow of a
 # site's precision: contrasts are independent.
@@ -170,7 +169,7 @@ class ClassRows:
         term = value + 0.5 * shift * given[0]
         ratio, bound = self._corrections(given, precision, shift, offset)
         evidence = self.weights @ (term[0].sum(axis=1) + ratio) - 0.5 * given[3]
-        wide = predictors.prior_variance().max() > _WIDEST**2
+        wide = predictors.prior_variance().max() > WIDEST**2
         if wide or miss > _MISSED or not evidence[0] <= 0.0:
             return self._bounded(given, precision, shift, bound)
         return Sites(precision, shift, evidence, np.ones(1, bool), np.zeros(1, bool))
