@@ -118,6 +118,15 @@ class BoostedEstimator(FittingEstimator):
         # Where it is none of them, the error is that of the first look.
         return object.__getattribute__(self, name)
 
+    def __dir__(self):
+        if "_later" not in vars(self):
+            return super().__dir__()
+        # Notebooks look at all that is listed, which must not begin a fit.
+        names = object.__dir__(self)
+        return [
+            one for one in names if one in vars(self) or one.strip("_") + "_" != one
+        ]
+
     def __getstate__(self):
         """Without the run, unless `warm_start` is to go on with it.
 

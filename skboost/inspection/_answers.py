@@ -55,7 +55,8 @@ def sample_predictive(model, X, n=1000, *, random_state=None, **keywords):
     Notes
     -----
     Rows of groups that the fit has not seen share the effects of one new group in each
-    draw. Draws of a model with ``sharpen=True`` have its sharpened probabilities.
+    draw. Of two classes draws with ``sharpen=True`` have its sharpened probabilities;
+    of more they are the posterior's.
 
     References
     ----------
@@ -205,7 +206,7 @@ def leave_one_out(model, X, y, *, n=4000, refit=True, random_state=0, **keywords
     Notes
     -----
     The effects of a row's group are known from its other rows. Each row counts once,
-    whatever its weight in the fit; probabilities are those before ``sharpen=True``.
+    whatever its weight in the fit; probabilities are averages over the posterior.
 
     References
     ----------

@@ -23,6 +23,7 @@ from skboost.linear_model._model import (
     priors_of,
 )
 from skboost.linear_model._stacked import stacked_modes
+from skboost.linear_model._summary import column_moments
 from skboost.proposals import left_out, propagates
 from skboost.serving import SoftmaxClassifier
 from skboost.targets import PRIORS, NormalPrior, Prior, ScalePrior
@@ -38,9 +39,10 @@ PRIOR_OF_CLASSES = [
 # many they are, the classes, and parameters of all of them together.
 _MANY, _MANY_OF_CLASSES = 1_000_000, 1_500_000
 _MOST_CLASSES, _MOST_PARAMETERS = 20, 1000
-# Coefficients of several classes, and rows times columns times classes, up to which
-# modes at several scales take seconds.
-_MOST_STACKED, _MOST_PRODUCTS = 2000, 20_000_000
+# Of several classes: rows times columns times classes, and products that a matrix of
+# second derivatives and its root take, up to which modes at several scales take
+# seconds.
+_MOST_NUMBERS, _MOST_PRODUCTS = 20_000_000, 2e9
 # Standard deviation of the normal prior of the power's logarithm, and deviations up to
 # which it is looked for. Without a prior separable rows make it infinite.
 _LOG_POWER, _FARTHEST = 0.5, 6.0
@@ -58,38 +60,58 @@ class ClassModel(LinearModel):
     # What the components of a fit say of some of its rows; see `moments_at_rows`.
     seen: tuple | None = None
 
-    def sharpened(self, rows):
-        """The same with the power of probabilities that these rows ask for.
+    def sharpened(self, rows, estimator):
+        """The same as the estimator's `sharpen` asks for.
 
-        Of more than two classes with modes in place of the average.
+        Of more than two classes with modes in place of the average; of two with the
+        power of probabilities that these rows ask for.
         """
+        given = [estimator.prior, estimator.prior_scale]
+        automatic = all(isinstance(one, str) and one == "auto" for one in given)
         if len(self.classes) > 2:
-            return replace(self, stacked=self._stacked(rows))
+            return self._with_modes(rows, estimator.sharpen, automatic)
+        if estimator.sharpen in ("auto", False):
+            return self
         target = self.joint(rows)
         family = as_family("gaussian", target.dim)
         if not propagates(target, family):
             raise ValueError(
                 "sharpen=True predicts every row by the others in closed form, which "
-                f"needs a smaller X or another prior; got {self.prior!r} and "
-                f"{len(rows)} x {rows.n_features} numbers. Set prior='auto', or "
-                "sharpen=False."
+                "needs a smaller X or another prior; got "
+                f"prior={name_of_prior(self.prior)!r} and {len(rows)} x "
+                f"{rows.n_features} numbers. Set prior='auto', or sharpen=False."
             )
         return replace(self, sharpening=sharpening_power(*left_out(target, family)))
 
-    def _stacked(self, rows):
-        """See `stacked_modes`."""
-        coef, n = getattr(self.prior, "coef", self.prior), rows.n_features
-        n_classes, columns = len(self.classes), self.scale[:n]
-        small = n_classes * min(n, len(rows)) <= _MOST_STACKED
-        small = small and len(rows) * n * n_classes <= _MOST_PRODUCTS
-        if type(coef) is not NormalPrior or not small:
-            raise ValueError(
-                "sharpen=True of several classes needs a normal prior, at most "
-                f"{_MOST_STACKED} coefficients and {_MOST_PRODUCTS:.0e} as the product "
-                f"of rows, columns and classes; got prior={self.prior!r}, "
-                f"{len(rows)} x {n} numbers and {n_classes} classes. Set prior='auto', "
-                "or sharpen=False."
-            )
+    def _with_modes(self, rows, sharpen, automatic):
+        """The same with `stacked_modes`, where these rows and `sharpen` ask for them.
+
+        Where the prior and its scale are automatic, the scales are about one per
+        standard deviation of a column, also for rows whose scale is not learned.
+        """
+        n_rows, n, n_classes = len(rows), rows.n_features, len(self.classes)
+        dim = n_classes * (1 + min(n, n_rows))
+        small = n_rows * n * n_classes <= _MOST_NUMBERS
+        small = small and (n_rows + dim) * dim**2 <= _MOST_PRODUCTS
+        usual = type(getattr(self.prior, "coef", self.prior)) is NormalPrior
+        wanted = automatic if sharpen == "auto" else sharpen
+        if wanted and small and usual:
+            known = automatic and self.prior.closed
+            columns = 1.0 / column_moments(rows)[1] if known else self.scale[:n]
+            return replace(self, stacked=self._stacked(rows, columns))
+        if sharpen in ("auto", False):
+            return self
+        raise ValueError(
+            "sharpen=True of several classes needs a normal prior, at most "
+            f"{_MOST_NUMBERS:.0e} as the product of rows, columns and classes, and "
+            f"{_MOST_PRODUCTS:.0e} as that of rows and coefficients and the square of "
+            f"coefficients; got prior={name_of_prior(self.prior)!r}, {n_rows} x {n} "
+            f"numbers and {n_classes} classes. Set prior='auto', or sharpen=False."
+        )
+
+    def _stacked(self, rows, columns):
+        """Modes at scales that are about these of the columns."""
+        n, n_classes = rows.n_features, len(self.classes)
         table = rows.every(1)
         X = table.X.toarray() if sparse.issparse(table.X) else np.asarray(table.X)
         weight = np.broadcast_to(table.weight, len(table)).astype(float)

@@ -53,9 +53,10 @@ class ClassAnswers(Answers, ClassifierMixin):
         ndarray of shape (n_samples, n_classes)
             Without groups: with two classes exact to 1e-9, but that components predict
             as one where that moves no probability of 32 rows of the fit by 1e-4. With
-            more, averages over some 2,048 nodes that Gaussian components share: errors
-            were at most 1e-3 where predictors have deviations up to 1, 1e-2 at 8. Else,
-            and with groups, averages over fixed draws.
+            more, those of stacked modes where `sharpen` has them, or averages over some
+            2,048 nodes that Gaussian components share: errors were at most 1e-3 where
+            predictors have deviations up to 1, 1e-2 at 8. Else, and with groups,
+            averages over fixed draws.
         """
         predictive, rows = self._asked(X, offset, forecast=True, **of_groups)
         return predictive.model.proba(*rows)
@@ -337,15 +338,14 @@ class BayesianClassifier(ClassAnswers):
     _drawn = drawn_coordinates
 
     def _responses(self, drawn, X, offset=None, trials=None):
-        """Of new rows; averages are those of `predict_proba` where they are others."""
+        """Of new rows; averages are those of the posterior's power where it has one."""
         (trials,) = self._named_in(X, trials=trials)
         trials = None if trials is None else checked_trials(X, trials)
-        predictive, (X,) = self._asked(X, offset, forecast=True)
+        predictive, (X,) = self._asked(X, offset)
         theta, model = self._linear_part(drawn), predictive.model
         if offset is not None:
             theta = np.column_stack([theta, np.ones(len(theta))])
-        stacked = getattr(self._model_, "forecast", None) is not None
-        others = self._one_against_rest or stacked or model.sharpening != 1.0
+        others = self._one_against_rest or model.sharpening != 1.0
         averaged = model.proba(X) if others else None
         parts = linear_predictors(X, self._model_.layout.intercept, theta)
         for rows, eta in parts:
@@ -372,6 +372,8 @@ class BayesianClassifier(ClassAnswers):
 
 def staged_predict_proba(self, X, offset=None):
     """Predictive probabilities after every iteration; the last is the final one.
+
+    They average over the posterior, also where `predict_proba` has stacked modes.
 
     Parameters
     ----------

@@ -64,11 +64,16 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, FlatRegression):
     temperature : float, default=1.0
         Power of the likelihood in (0, 1]; below 1 the posterior is tempered
         (Alquier and Ridgway 2020), 1 is Bayes.
-    sharpen : bool, default=False
-        Whether probabilities suit the rows of the fit, each predicted by the others: of
-        two classes those of the posterior to a power, `sharpening_`; of more those of
-        modes at seven scales of one normal prior, stacked (Yao et al. 2018). The rest
-        stays as it is, of more classes once it is asked for; `partial_fit` refuses it.
+    sharpen : bool or "auto", default="auto"
+        Whether probabilities suit the rows of the fit, each predicted by the others.
+        True: of two classes those of the posterior to a power, `sharpening_`; of more
+        those of modes at seven scales of one normal prior, stacked (Yao et al. 2018).
+        ``"auto"``: these, for more than two classes where `prior` and `prior_scale` are
+        "auto" and rows times columns times classes are at most 2e7, and the square of
+        all d coefficients times rows and d at most 2e9. Else, and for False, averages
+        over the posterior. All but predictions is the posterior's, which several
+        classes then compute once it is asked for. `partial_fit` averages, and refuses
+        True.
     max_iter : int or "auto", default="auto"
         Boosting iterations in total, the first component included: 1 is one Gaussian.
         Nodes, such as components for 6 to 21 scales of the prior, come in one by one,
@@ -79,9 +84,10 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, FlatRegression):
         than a Gaussian fitted to 1,000 exact draws leaves, or the next component likely
         gains a tenth of that. A number goes on until it is gained no more, 0 always.
     max_time : float, default=None
-        Seconds. They bind within an iteration: the one under way is given up, and what
-        is reported was computed before. The first one is cut short where it must be:
-        nodes that are fitted by then make the mixture, as ``message_`` says.
+        Seconds of the posterior. They bind within an iteration: the one under way is
+        given up, and what is reported was computed before. The first one is cut short
+        where it must be: nodes that are fitted by then make the mixture, as
+        ``message_`` says.
     warm_start : bool, default=False
         Go on with the last run up to `max_iter` iterations in total, on the same data,
         as one long run would have. A pickle can go on only where this is True.
@@ -135,13 +141,13 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, FlatRegression):
     classes_ : ndarray of shape (n_classes,)
         Labels.
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
-        Posterior means before orbits, by which predictions are made.
+        Posterior means before orbits.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         Posterior means.
     prior_ : str
         The kind of prior that ``prior="auto"`` led to, such as "principal".
     sharpening_ : float
-        Power of the probabilities, 1.0 without `sharpen`.
+        Power of the probabilities, 1.0 but for two classes with ``sharpen=True``.
     prior_scale_ : float
         Posterior mean of the factor that ``prior_scale="learn"`` averages over; see
         `prior_scale_interval`. Not there for a scale that is given.
@@ -187,15 +193,18 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, FlatRegression):
     -----
     What needs more evaluations of the log joint is computed when first asked for, once
     and the same for the same seed: ``posterior_``, ``elbo_``, ``remaining_kl_``,
-    ``message_``. Predictions and ``coef_`` need none. Until then a fitted estimator
-    holds its rows; a pickle or a copy computes it first, and has no rows. Of rows
-    changed in place a warning says what is left out.
+    ``message_``. Predictions need none, nor does ``coef_`` where predictions average.
+    Until then a fitted estimator holds its rows; a pickle or a copy computes it first,
+    and has no rows. Of rows changed in place a warning says what is left out, or an
+    error that there is no posterior. Callbacks and `warm_start` have it at once.
 
     References
     ----------
     Locatello et al.: Boosting Black Box Variational Inference, 2018 (Algorithm 1).
     Dresdner et al.: Boosting Variational Inference With Locally Adaptive Step-Sizes,
     2021 (Algorithms 1, 2).
+    Yao et al.: Using Stacking to Average Bayesian Predictive Distributions, 2018
+    (equation 4).
 
     Examples
     --------
@@ -213,7 +222,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, FlatRegression):
         "prior": PRIOR_OF_CLASSES,
         "intercept_scale": SCALED_CONSTRAINTS["intercept_scale"][1:],
         "class_weight": [dict, StrOptions({"balanced"}), None],
-        "sharpen": ["boolean"],
+        "sharpen": ["boolean", StrOptions({"auto"})],
     }
 
     @keeps_parameters
@@ -228,7 +237,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, FlatRegression):
         formula=None,
         missing="raise",
         temperature=1.0,
-        sharpen=False,
+        sharpen="auto",
         max_iter="auto",
         tol="auto",
         max_time=None,
@@ -276,7 +285,8 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, FlatRegression):
         Warns
         -----
         ConvergenceWarning
-            Where more than half a nat of KL remains by estimate.
+            Where more than half a nat of KL remains by estimate; of stacked modes once
+            the posterior is asked for.
         DegenerateComponentWarning
             Where ``objective="relbo"`` proposes what gains nothing, at its bounds.
         """
@@ -300,12 +310,12 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, FlatRegression):
         Raises
         ------
         ValueError
-            If `y` has a label that is not among the classes, or with `sharpen`.
+            If `y` has a label that is not among the classes, or for ``sharpen=True``.
         """
-        if self.sharpen:
+        if self.sharpen not in ("auto", False):
             raise ValueError(
-                "sharpen must be False for partial_fit: the power is chosen by all "
-                "rows at once; got True. Set sharpen=False, or call fit."
+                "sharpen must be 'auto' or False for partial_fit: what it chooses is "
+                "chosen by all rows at once; got True. Set sharpen=False, or call fit."
             )
         of_rows = {"sample_weight": sample_weight, "trials": trials, "offset": offset}
         return self._fit_rows(X, y, True, classes, **of_rows)
@@ -334,7 +344,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, FlatRegression):
                 f"offset must be None for more than two classes; got {len(classes)}."
             )
         priors = prior_of_classes(self, rows, layout, len(classes))
-        model = ClassModel(
+        return ClassModel(
             layout=layout,
             likelihood=Multinomial(len(classes)) if several else Logistic(),
             **priors,
@@ -343,4 +353,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, FlatRegression):
             class_weight=copy(self.class_weight),
             exposed=exposed,
         )
-        return model.sharpened(rows) if self.sharpen else model
+
+    def _learn_model(self, model, rows, data, again):
+        model = model if again else model.sharpened(rows, self)
+        return super()._learn_model(model, rows, data, again)

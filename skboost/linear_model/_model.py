@@ -8,7 +8,8 @@ import numpy as np
 from sklearn.base import clone
 
 from skboost._budget import Budget
-from skboost._sklearn import InstanceOf, StrOptions
+from skboost._random import root_seed
+from skboost._sklearn import InstanceOf, StrOptions, registered_callbacks
 from skboost.families import MAX_FULL_DIM
 from skboost.fitting import BOOSTING_CONSTRAINTS, with_search
 from skboost.linear_model._layout import Layout
@@ -172,9 +173,11 @@ def fit_model(estimator, model, rows, data, update=False):
     """The estimator with the posterior of a model and its rows.
 
     With `update` the posterior so far is the prior, where there is one. Of a model that
-    forecasts without its posterior that comes where something of it is asked for.
+    forecasts without its posterior that comes where something of it is asked for, but
+    where the run itself is wanted.
     """
-    if model.forecast is not None and not estimator.warm_start:
+    heard = estimator.warm_start or registered_callbacks(estimator)
+    if model.forecast is not None and not heard:
         return _learned_later(estimator, model, rows, data)
     return _learned(estimator, model, rows, data, update)
 
@@ -209,8 +212,11 @@ def _learned(estimator, model, rows, data, update=False):
 
 def _learned_later(estimator, model, rows, data):
     """The estimator with the model's forecast; the rest is by the parameters of now."""
-    other = object.__new__(type(estimator))
-    vars(other).update(vars(estimator))
+    other, params = object.__new__(type(estimator)), estimator.get_params(deep=False)
+    vars(other).update(params)
+    if not isinstance(estimator.random_state, Integral):
+        # What is drawn of a generator is drawn within the fit.
+        other.random_state = root_seed(estimator.random_state)
     target = model.joint(rows)
     probe = np.linspace(-1.0, 1.0, target.dim)[None]
     before = target.log_density(probe)
@@ -222,7 +228,8 @@ def _learned_later(estimator, model, rows, data):
                 "its posterior was asked for. Fit again, or ask for posterior_ before "
                 "the rows are changed."
             )
-        return vars(_learned(other, model, rows, data))
+        found = vars(_learned(other, model, rows, data))
+        return {name: found[name] for name in found.keys() - params}
 
     estimator._await({"_model_": model} | model.attributes(None), fitted)
     return estimator

@@ -8,18 +8,18 @@ weights of the scales are those under which rows that were left out are most pro
 
 import numpy as np
 from scipy.linalg import cho_factor, lapack
-from scipy.special import logsumexp, softmax
 
+from skboost._math import log_sum_exp, responsibilities
 from skboost._solver import climb
 from skboost.targets import class_contrasts
 
 # Values of ln s around the scale of the prior.
 _LOG_SCALES = np.arange(-3.0, 3.5)
 # Of a search for a mode: nats by which the last step has to gain, and steps at most.
-_TOL, _MOST_STEPS = 1e-5, 500
-# Steps of expectation maximisation for the weights, and the log probability below
-# which a row that is left out counts no less.
-_EM_STEPS, _LEAST = 30, np.log(1e-12)
+_TOL, _MOST_STEPS = 1e-7, 500
+# Steps of expectation maximisation for the weights, rows from which these are longer,
+# and the log probability below which a row that is left out counts no less.
+_EM_STEPS, _MANY, _LEAST = 30, 100.0, np.log(1e-12)
 # Weights of scales up to which they are left out.
 _LIGHTEST = 1e-3
 
@@ -52,14 +52,23 @@ def stacked_modes(X, y, weight, n_classes, scale, intercept_scale, temperature=1
 def stacking_weights(logs, weight):
     """Weights of columns under which rows are most probable together.
 
-    Of log probabilities (n_scales, n) of rows that count by `weight` (n,).
+    Of log probabilities (n_scales, n) of rows that count by `weight` (n,). Few steps
+    from equal weights do not follow few rows too far. Steps are to a power that is in
+    proportion to many rows, between which scales differ less, while they gain.
     """
-    shares = np.full(len(logs), 1.0 / len(logs))
+    share = tried = np.zeros((1, len(logs)))
+    power, best = 1.0, -np.inf
+    longest = max(power, weight.sum() / _MANY)
     for _ in range(_EM_STEPS):
-        with np.errstate(divide="ignore"):
-            own = np.log(shares)[:, None] + logs
-        shares = np.exp(own - logsumexp(own, axis=0)) @ weight / weight.sum()
-    return shares
+        tried = tried - log_sum_exp(tried)
+        parts, total = responsibilities((logs + tried.T).T)
+        if weight @ total >= best:
+            best, share, power = weight @ total, tried, min(2.0 * power, longest)
+            step = np.log(np.maximum(weight @ parts, 1e-300)) - share
+        else:
+            power = max(1.0, 0.25 * power)
+        tried = share + power * step
+    return responsibilities(share + step)[0][0]
 
 
 class _Rows:
@@ -96,10 +105,10 @@ class _Rows:
         def value_and_gradient(z):
             theta = unit * z.reshape(shape)
             eta = self.Z @ theta @ self.contrasts.T
-            logs = eta - logsumexp(eta, axis=1, keepdims=True)
-            rest = (self.weight[:, None] * (self.codes - np.exp(logs))) @ self.contrasts
+            p, total = responsibilities(eta)
+            rest = (self.weight[:, None] * (self.codes - p)) @ self.contrasts
             pulled = precision * theta
-            value = self.weight @ (self.codes * logs).sum(axis=1)
+            value = self.weight @ ((self.codes * eta).sum(axis=1) - total)
             value -= 0.5 * np.sum(theta * pulled)
             return value, (unit * (self.Z.T @ rest - pulled)).ravel()
 
@@ -114,9 +123,23 @@ class _Rows:
         Of a row its likelihood to this power (n,) is left out. A Newton step from the
         mode of all: exact for a likelihood that is quadratic around it.
         """
-        p = softmax(self.Z @ theta @ self.contrasts.T, axis=1)
+        p, bend = self._curved(theta)
+        m = bend.shape[1]
+        known = self._known(self._root(bend, scale), m)
+        bend, rest = power[:, None, None] * bend, power[:, None] * (p - self.codes)
+        rest = (rest @ self.contrasts)[:, :, None]
+        moved = known @ np.linalg.solve(np.eye(m) - bend @ known, rest)
+        eta = (self.Z @ theta + moved[:, :, 0]) @ self.contrasts.T
+        return np.maximum((self.codes * eta).sum(axis=1) - log_sum_exp(eta), _LEAST)
+
+    def _curved(self, theta):
+        """Probabilities (n, K), and what second derivatives of contrasts they make."""
+        p, _ = responsibilities(self.Z @ theta @ self.contrasts.T)
         bend = p[:, :, None] * (np.eye(p.shape[1]) - p[:, None, :])
-        bend = self.contrasts.T @ bend @ self.contrasts
+        return p, self.contrasts.T @ bend @ self.contrasts
+
+    def _root(self, bend, scale):
+        """Lower root of the matrix of second derivatives, by contrasts."""
         n, m = self.Z.shape[1], bend.shape[1]
         hessian = np.empty((m, n, m, n))
         for a, b in zip(*np.triu_indices(m), strict=True):
@@ -124,8 +147,12 @@ class _Rows:
             hessian[a, :, b], hessian[b, :, a] = block, block.T
         hessian = hessian.reshape(m * n, m * n)
         hessian[np.diag_indices(m * n)] += np.tile(self._precision(scale), m)
-        inverse, _ = lapack.dpotri(cho_factor(hessian, lower=True)[0], lower=1)
-        inverse = inverse.reshape(m, n, m, n)
+        return cho_factor(hessian, lower=True)[0]
+
+    def _known(self, root, m):
+        """Covariances (n_rows, m, m) of the contrasts of every row."""
+        n = self.Z.shape[1]
+        inverse = lapack.dpotri(root, lower=1)[0].reshape(m, n, m, n)
         known = np.empty((len(self.Z), m, m))
         for a, b in zip(*np.tril_indices(m), strict=True):
             block = inverse[a, :, b]
@@ -133,12 +160,7 @@ class _Rows:
                 block = np.tril(block) + np.tril(block, -1).T
             own = np.einsum("ij,ij->i", self.Z @ block, self.Z)
             known[:, a, b] = known[:, b, a] = own
-        bend, rest = power[:, None, None] * bend, power[:, None] * (p - self.codes)
-        rest = (rest @ self.contrasts)[:, :, None]
-        moved = known @ np.linalg.solve(np.eye(m) - bend @ known, rest)
-        eta = (self.Z @ theta + moved[:, :, 0]) @ self.contrasts.T
-        logs = eta - logsumexp(eta, axis=1, keepdims=True)
-        return np.maximum((self.codes * logs).sum(axis=1), _LEAST)
+        return known
 
     def parameters(self, theta, scale, centre):
         """Coefficients, and the intercept at the zeros of the columns, (K, .)."""

@@ -51,6 +51,8 @@ def test_predictions_are_powers_and_nothing_else_moves(tmp_path):
     X, y, others = few_rows(load_breast_cancer, 40)
     settings = {"orbit": None, "max_iter": 2, "random_state": 0}
     plain = BoostedBayesianLogisticRegression(**settings).fit(X, y)
+    never = BoostedBayesianLogisticRegression(sharpen=False, **settings).fit(X, y)
+    assert np.array_equal(plain.predict_proba(others), never.predict_proba(others))
     model = BoostedBayesianLogisticRegression(sharpen=True, **settings).fit(X, y)
     assert plain.sharpening_ == 1.0 and abs(np.log(model.sharpening_)) > 0.02
     powers = plain.predict_proba(others) ** model.sharpening_
@@ -100,5 +102,10 @@ def test_where_rows_cannot_be_left_out_the_error_says_so():
     several = clone(model).set_params(prior=LaplacePrior())
     with pytest.raises(ValueError, match="sharpen=True of several classes needs a nor"):
         several.fit(X, np.arange(len(y)) % 3)
-    with pytest.raises(ValueError, match="sharpen must be False for partial_fit"):
+    with pytest.raises(
+        ValueError, match="sharpen must be 'auto' or False for partial_"
+    ):
         model.set_params(prior="auto").partial_fit(X, y)
+    for wrong in ("always", 2, None):
+        with pytest.raises(ValueError, match="'sharpen' parameter .* must be .*'auto'"):
+            model.set_params(sharpen=wrong).fit(X, y)

@@ -1,6 +1,6 @@
 """Step sizes and corrective variants act in every fit whose scale is learned."""
 
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -43,7 +43,10 @@ CASES = {
         BoostedBayesianLogisticRegression,
         lambda: rows_of(load_breast_cancer, 60),
     ),
-    "iris": (BoostedBayesianLogisticRegression, lambda: rows_of(load_iris, 30)),
+    "iris": (
+        partial(BoostedBayesianLogisticRegression, sharpen=False),
+        lambda: rows_of(load_iris, 30),
+    ),
     "diabetes": (BoostedBayesianLinearRegression, lambda: rows_of(load_diabetes, 60)),
     "counts": (BoostedBayesianPoissonRegression, counts),
 }
