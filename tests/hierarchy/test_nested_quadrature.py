@@ -35,7 +35,7 @@ from .test_integrated_coefficients import by_quadrature
 from .test_marginals import log_probability
 
 # Points of standard normal effects, and logarithms of their masses.
-GRID = np.linspace(-7.0, 7.0, 141)
+GRID = np.linspace(-7.0, 7.0, 99)
 LOG_MASS = norm.logpdf(GRID) + np.log(GRID[1] - GRID[0])
 SCALE = np.array([0.7, 2.0])
 
@@ -113,7 +113,7 @@ def test_value_and_draws_are_those_of_a_grid(likelihood, response, level, order)
 
 @pytest.mark.parametrize(("likelihood", "response"), ALL_LIKELIHOODS)
 def test_gradients_are_those_of_the_integral(likelihood, response):
-    rows = of("nested", response, n=24, offset=False)
+    rows = of("nested", response, n=14, offset=False)
     noise = likelihood.n_further
     marginal = NestedQuadratureMarginal(rows, likelihood, n_nodes=11)
     assert_score_is_the_slope(marginal, points(rows, noise, 2), rows, noise, 5e-5)

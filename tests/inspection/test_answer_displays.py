@@ -41,7 +41,7 @@ def diabetes():
     return make_pipeline(StandardScaler(), model).fit(X, y), X, y
 
 
-@each(ROWS, slow={*ROWS} - {"normal", "three classes", "poisson", "groups, ordered"})
+@each(ROWS, slow={*ROWS} - {"normal", "three classes", "poisson"})
 def test_every_model_is_drawn(name):
     model, case = fitted(name), ROWS[name]
     settings = {"n": 100, **case.offset}
@@ -70,7 +70,7 @@ def test_every_model_is_drawn(name):
 def test_predictions_against_a_column_are_those_by_hand(diabetes):
     model, X, y = diabetes
     display = PredictionDisplay.from_estimator(
-        model, X, "bmi", y=y, at={"sex": 0.05}, n=4000
+        model, X, "bmi", y=y, at={"sex": 0.05}, n=2000
     )
     some = X.iloc[np.unique(np.linspace(0, 441, 100).astype(int))].assign(sex=0.05)
     by_hand = [
@@ -114,17 +114,14 @@ def test_labels_have_points_and_their_own_place():
 
 def test_checks_see_what_the_model_lacks():
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(400, 1))
+    X, share = rng.normal(size=(400, 1)), []
     model = BoostedBayesianLinearRegression(random_state=0)
-    good = X[:, 0] + rng.normal(size=400)
-    skewed = X[:, 0] + rng.exponential(3.0, 400)
-    share = []
-    for y in (good, skewed):
+    # Normal noise as the model has it, and skewed noise.
+    for noise in (rng.normal(size=400), rng.exponential(3.0, 400)):
+        y = X[:, 0] + noise
         display = PredictiveCheckDisplay.from_estimator(model.fit(X, y), X, y)
-        inside = (display.observed >= display.ends[:, 0]) & (
-            display.observed <= display.ends[:, 1]
-        )
-        share.append(inside.mean())
+        low, high = display.ends.T
+        share.append(np.mean((display.observed >= low) & (display.observed <= high)))
     assert share[0] > 0.85 > 0.6 > share[1]
 
 
@@ -133,10 +130,9 @@ def test_a_rootogram_counts_rows_of_the_data_and_of_draws():
     display = PredictiveCheckDisplay.from_estimator(
         model, case.X, case.y, n=400, random_state=0, **case.offset
     )
-    counts = np.bincount(case.y.astype(int), minlength=len(display.labels))
-    np.testing.assert_array_equal(
-        display.observed[:-1], counts[: len(display.labels) - 1]
-    )
+    n = len(display.labels)
+    counts = np.bincount(case.y.astype(int), minlength=n)
+    np.testing.assert_array_equal(display.observed[:-1], counts[: n - 1])
     draws = sample_predictive(model, case.X, 400, random_state=0, **case.offset)
     zeros = np.median((draws == 0).sum(axis=1))
     assert display.middle[0] == zeros and display.labels[:3] == ["0", "1", "2"]
@@ -152,16 +148,13 @@ def test_comparisons_are_drawn_as_the_table_says(diabetes):
     ticks = [label.get_text() for label in display.ax_.get_yticklabels()]
     assert ticks == ["bmi: 0.05 vs 0.0", "bp: slope"]
     assert texts(display)[0] == "difference of the average response,\n80 % interval"
-    ratio = {"bmi": [0.0, 0.05]}
-    assert (
-        "ratio"
-        in texts(ComparisonDisplay.from_estimator(model, X, ratio, ratio=True))[0]
-    )
+    display = ComparisonDisplay.from_estimator(model, X, {"bmi": [0, 0.05]}, ratio=True)
+    assert "ratio" in texts(display)[0]
     with pytest.raises(ValueError, match="ratio must be False"):
         ComparisonDisplay.from_estimator(model, X, wanted, ratio=True)
 
 
-def test_residuals_are_those_of_the_function(diabetes):
+def test_residuals_are_those_of_the_function_and_other_columns_are_refused(diabetes):
     model, X, y = diabetes
     display = ResidualDisplay.from_estimator(model, X, y, "bmi", n=200)
     expected = quantile_residuals(model, X, y, n=200)
@@ -169,10 +162,6 @@ def test_residuals_are_those_of_the_function(diabetes):
     assert display.ax_[0].get_xlabel() == "bmi"
     with pytest.raises(ValueError, match="column must name columns of X; got 'mass'"):
         ResidualDisplay.from_estimator(model, X, y, "mass")
-
-
-def test_columns_that_are_not_there_are_refused_by_name(diabetes):
-    model, X, _ = diabetes
     with pytest.raises(ValueError, match="column must name columns of X; got 'mass'"):
         PredictionDisplay.from_estimator(model, X, "mass")
     with pytest.raises(ValueError, match="at must name columns of X; got 'mass'"):

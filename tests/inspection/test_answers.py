@@ -1,9 +1,8 @@
-"""Answers from draws agree with what estimators say by quadrature, and with work by
-hand.
-"""
+"""Answers from draws are what estimators say by quadrature, or what is done by hand."""
 
 import numpy as np
 import pytest
+from scipy import sparse
 from scipy.stats import kstest, norm
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -25,7 +24,7 @@ from skboost.inspection import (
 from skboost.strategies import GreedySearch
 from tests.cases import LINEAR, OTHERS, fitted
 
-N = 20_000
+N = 8000
 ROWS = LINEAR | {"ordered classes": OTHERS["ordered classes"]}
 SHARP = BoostedBayesianLogisticRegression(sharpen=True, random_state=0)
 LABELS = ROWS["two classes"]
@@ -38,6 +37,15 @@ def model_of(name):
 def near(found, expected, se):
     """Whether means of draws are within five standard errors, rounding apart."""
     assert np.all(np.abs(found - expected) <= 5.0 * se + 1e-9)
+
+
+def test_draws_of_linear_predictors_with_offsets_and_sparse_rows():
+    model, case = model_of("two classes")
+    offset = np.linspace(-2, 2, 48)
+    p = model.predict_proba(case.X, offset=offset)[:, 1]
+    rows = sparse.csr_array(case.X)
+    draws = sample_predictive(model, rows, N, random_state=0, offset=offset)
+    near(np.mean(draws == "yes", axis=0), p, np.sqrt(p * (1 - p) / N))
 
 
 @pytest.mark.parametrize("name", ROWS)
@@ -114,25 +122,13 @@ def test_successes_among_trials(name):
     assert np.isfinite(residuals).all()
 
 
-def test_draws_of_linear_predictors_with_offsets_sparse_rows_and_orbits():
-    from scipy import sparse
-
-    model, case = model_of("two classes")
-    offset = np.linspace(-2, 2, 48)
-    p = model.predict_proba(case.X, offset=offset)[:, 1]
-    for X in (case.X, sparse.csr_array(case.X)):
-        draws = sample_predictive(model, X, N, random_state=0, offset=offset)
-        found = np.mean(draws == "yes", axis=0)
-        near(found, p, np.sqrt(p * (1 - p) / N))
-
-
 # --- residuals
 
 
 @pytest.mark.parametrize("name", ROWS)
 def test_residuals_of_draws_of_the_model_are_standard_normal(name):
     model, case = model_of(name)
-    draws = sample_predictive(model, case.X, 24, random_state=3, **case.offset)
+    draws = sample_predictive(model, case.X, 12, random_state=3, **case.offset)
     found = [
         quantile_residuals(model, case.X, y, n=256, random_state=k, **case.offset)
         for k, y in enumerate(draws)
@@ -167,7 +163,7 @@ def exact(model, X, y, rows, **keywords):
     return np.array(found)
 
 
-@pytest.mark.parametrize("name", ["normal", "two classes", "poisson"])
+@pytest.mark.parametrize("name", ["two classes", "poisson"])
 def test_leave_one_out_is_what_fits_without_a_row_say(name):
     case = ROWS[name]
     model = case.new(

@@ -19,7 +19,7 @@ from tests.cases import HIERARCHICAL, LINEAR, OTHERS, fitted
 
 pd = pytest.importorskip("pandas")
 
-ROWS = LINEAR | {"ordered classes": OTHERS["ordered classes"]}
+ROWS, N = LINEAR | {"ordered classes": OTHERS["ordered classes"]}, 8000
 
 
 @pytest.fixture(scope="module")
@@ -58,9 +58,9 @@ def test_comparisons_of_a_linear_model_are_its_coefficients(wanted):
 
 
 def test_comparisons_through_a_pipeline_are_averages_over_draws(table, pipe):
-    found = compare(pipe, table, {"diet": ["fish", "meat", "rice"]}, n=20_000)
+    found = compare(pipe, table, {"diet": ["fish", "meat", "rice"]}, n=N)
     assert found["contrast"].tolist() == ["meat vs fish", "rice vs fish"]
-    coef, intercept = pipe[-1].sample_posterior(20_000, random_state=1)
+    coef, intercept = pipe[-1].sample_posterior(N, random_state=1)
     average = {
         diet: expit(
             pipe[:-1].transform(table.assign(diet=diet)) @ coef.T + intercept
@@ -71,7 +71,7 @@ def test_comparisons_through_a_pipeline_are_averages_over_draws(table, pipe):
         by_hand = average[diet] - average["fish"]
         ratio = average[diet] / average["fish"]
         ends = np.quantile(by_hand, [0.05, 0.95])
-        se = 5 * by_hand.std() / np.sqrt(20_000)
+        se = 5 * by_hand.std() / np.sqrt(N)
         assert row["difference"] == pytest.approx(by_hand.mean(), abs=2 * se)
         assert [row["lower"], row["upper"]] == pytest.approx(ends, abs=4 * se)
         assert row["probability_positive"] == pytest.approx(
@@ -112,7 +112,7 @@ def test_groups_of_rows_values_of_other_columns_and_weights(table, pipe):
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_every_regression_and_classifier_is_compared(name):
+def test_every_regression_and_classifier_is_compared_and_its_groups_ranked(name):
     model, case = fitted(name), ROWS[name]
     found = compare(model, case.X, {0: [-1.0, 1.0]}, n=200, **case.offset)
     several = len(getattr(model, "classes_", [0])) > 2
@@ -122,6 +122,9 @@ def test_every_regression_and_classifier_is_compared(name):
         assert found["difference"].sum() == pytest.approx(0.0, abs=1e-6)
     assert (found["lower"] <= found["difference"]).all()
     assert (found["difference"] <= found["upper"]).all()
+    if name in HIERARCHICAL:
+        best = rank(model, "x2").table["probability_best"]
+        assert best.sum() == pytest.approx(1)
 
 
 @pytest.mark.filterwarnings("ignore:y varies more")
@@ -141,10 +144,10 @@ def test_formulas_are_compared_by_their_columns(table):
 
 def test_polars_and_categories(table, pipe):
     pl = pytest.importorskip("polars")
-    model = BoostedBayesianLinearRegression(random_state=0)
-    frame = table.assign(diet=table["diet"].astype("category"))
     pytest.importorskip("formulaic")
-    model = model.from_formula("age ~ diet", frame, random_state=0)
+    frame = table.assign(diet=table["diet"].astype("category"))
+    linear = BoostedBayesianLinearRegression
+    model = linear.from_formula("age ~ diet", frame, random_state=0)
     wanted = {"diet": ["fish", "rice"]}
     plain = pl.DataFrame(table[["age", "diet"]].to_dict("list"))
     one, other = (
@@ -195,12 +198,22 @@ def test_values_of_a_column_and_rows_are_ranked(table, pipe):
         rank(three, X=ROWS["three classes"].X)
 
 
-@pytest.mark.parametrize("name", HIERARCHICAL)
-def test_every_model_with_groups_ranks_them(name):
-    assert rank(fitted(name), "x2").table["probability_best"].sum() == pytest.approx(1)
-
-
 # --- what is refused, before any work
+
+
+def test_factors_and_columns_that_are_not_there_are_refused_by_name(table, pipe):
+    grouped = fitted("groups, normal")
+    for given, more, message in (
+        ((grouped, "x3"), {}, r"\['x2'\], where X is None; got 'x3'"),
+        ((pipe, "diet"), {}, r"\[\], where X is None"),
+        ((grouped, "x2"), {"effect": "age"}, "effect must be one of"),
+        ((pipe, "x", table), {}, "factor must name columns of X; got 'x'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            rank(*given, **more)
+    rows = sparse.csr_array(ROWS["normal"].X)
+    with pytest.raises(ValueError, match="got csr_array. Pass X.toarray()"):
+        compare(fitted("normal"), rows, {0: 1.0})
 
 
 @pytest.mark.parametrize(
@@ -226,23 +239,6 @@ def test_every_model_with_groups_ranks_them(name):
 def test_what_is_not_there_is_refused_by_name(table, pipe, variables, more, message):
     with pytest.raises(ValueError, match=message):
         compare(pipe, table, variables, **more)
-
-
-def test_factors_that_are_not_there_are_refused_by_name(table, pipe):
-    with pytest.raises(ValueError, match=r"\['x2'\], where X is None; got 'x3'"):
-        rank(fitted("groups, normal"), "x3")
-    with pytest.raises(ValueError, match=r"\[\], where X is None"):
-        rank(pipe, "diet")
-    with pytest.raises(ValueError, match="effect must be one of"):
-        rank(fitted("groups, normal"), "x2", effect="age")
-    with pytest.raises(ValueError, match="factor must name columns of X; got 'x'"):
-        rank(pipe, "x", table)
-
-
-def test_sparse_rows_have_no_columns_to_set():
-    case = ROWS["normal"]
-    with pytest.raises(ValueError, match="got csr_array. Pass X.toarray()"):
-        compare(fitted("normal"), sparse.csr_array(case.X), {0: 1.0})
 
 
 def test_the_best_of_a_search_is_asked(table, pipe):

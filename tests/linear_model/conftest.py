@@ -83,12 +83,3 @@ def model():
         return BoostedBayesianLogisticRegression(**settings)
 
     return make
-
-
-def same_mixture(a, b):
-    """Whether two fits have the same posterior, bit for bit."""
-    one, two = a.posterior_.mixture, b.posterior_.mixture
-    return np.array_equal(one.weights, two.weights) and all(
-        np.array_equal(p.params, q.params)
-        for p, q in zip(one.components, two.components, strict=True)
-    )

@@ -181,7 +181,6 @@ def test_regressions_without_groups(data):
     for cls, name in (
         (Linear, "y"),
         (BoostedBayesianLogisticRegression, "k"),
-        (BoostedBayesianPoissonRegression, "n"),
         (BoostedBayesianOrdinalRegression, "grade"),
     ):
         model = fitted(f"{name} ~ x + class", data, cls)

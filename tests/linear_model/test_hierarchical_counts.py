@@ -86,20 +86,3 @@ def test_poisson_counts_are_warned_of_where_residuals_are_too_large():
         with warnings.catch_warnings():
             warnings.simplefilter("error", OverdispersionWarning)
             model.fit(*counts(80, 5, dispersion=0.0, seed=seed))
-
-
-def test_an_exposure_is_an_offset_before_its_logarithm():
-    rows, y, years = X[:40], Y[:40], np.linspace(0.5, 3.0, 40)
-    one = regression(likelihood="poisson", max_iter=1).fit(rows, y, exposure=years)
-    other = regression(likelihood="poisson", max_iter=1)
-    other.fit(rows, y, offset=np.log(years))
-    for name in ("predict", "predict_interval", "score", "log_predictive_density"):
-        given = (rows,) if name.startswith("predict") else (rows, y)
-        found = getattr(one, name)(*given, exposure=years)
-        expected = getattr(other, name)(*given, offset=np.log(years))
-        np.testing.assert_allclose(found, expected)
-        with pytest.warns(UserWarning, match="The fit was told the exposure") as caught:
-            assert not np.allclose(found, getattr(one, name)(*given))
-        assert len(caught) == 1
-    with pytest.raises(ValueError, match="exposure must be positive"):
-        one.predict(rows, exposure=0.0 * years)

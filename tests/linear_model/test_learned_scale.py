@@ -83,7 +83,7 @@ def test_moments_of_every_scale_are_those_of_quadrature(fit_intercept, temperatu
     chosen = {"fit_intercept": bool(fit_intercept), "temperature": temperature}
     model = BoostedBayesianLinearRegression(**QUICK | chosen).fit(X, y)
     low, high = np.log(y.std()) + [-2.0, 2.0]
-    log_s, level = np.mgrid[-8:4:50j, low:high:40j]
+    log_s, level = np.mgrid[-8:4:36j, low:high:28j]
     mass, coef, square = dense_quadrature(X, y, log_s, level, **chosen)
     mean = np.tensordot(mass, coef, 2)
     std = np.sqrt(np.tensordot(mass, square - 2 * coef * mean + mean**2, 2))
@@ -131,14 +131,14 @@ def test_a_scale_that_is_known_is_found():
     assert high / low < 1.7
 
 
-@pytest.mark.parametrize("prior", ["laplace", "student_t"])
-def test_other_priors(prior):
+def test_other_priors():
     model = BoostedBayesianLogisticRegression
     X, y = data_for(model)
-    fitted = model(prior=prior, **QUICK).fit(X, y)
     normal = model(**QUICK).fit(X, y)
-    assert fitted.elbo_ == pytest.approx(normal.elbo_, abs=1.5)
-    assert np.abs(fitted.coef_ - normal.coef_).max() < normal.posterior_.std().max()
+    for prior in ("laplace", "student_t"):
+        fitted = model(prior=prior, **QUICK).fit(X, y)
+        assert fitted.elbo_ == pytest.approx(normal.elbo_, abs=1.5)
+        assert np.abs(fitted.coef_ - normal.coef_).max() < normal.posterior_.std().max()
 
 
 def test_nothing_to_explain_with_as_many_columns_as_rows():
@@ -178,7 +178,7 @@ def test_the_scale_of_counts_is_near_quadrature(none_in_a_group):
     assert model.prior_scale_interval() == pytest.approx(ends, rel=0.15)
 
 
-@pytest.mark.parametrize("weight", [1e-13, 1.0, [1e-14, 7.0, 4e2, 2e5, 3e-8, 1e-9]])
+@pytest.mark.parametrize("weight", [1e-13, [1e-14, 7.0, 4e2, 2e5, 3e-8, 1e-9]])
 @pytest.mark.parametrize("count", [0.0, 1e4])
 def test_counts_of_extreme_weights_have_a_posterior(weight, count):
     rng = np.random.default_rng(1)
@@ -222,7 +222,8 @@ def test_student_t_noise_is_near_quadrature_and_weights_of_scales_are_held(n_mor
     assert model.posterior_.std()[-1] == pytest.approx(std, rel=0.15)
 
 
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1])
 def test_noise_with_outliers_or_coefficients_explain_few_rows(seed):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((20, 40))

@@ -50,14 +50,9 @@ SETTINGS = {
 
 def in_the_density(settings):
     """The part of the settings that the log joint knows."""
-    known = {
-        k: v for k, v in settings.items() if k in ("prior", "intercept_scale", "weight")
-    }
-    if "prior_scale" in settings:
-        known["scale"] = settings["prior_scale"]
-    if "temperature" in settings:
-        known["weight"] = settings["temperature"]
-    return known
+    names = {"prior_scale": "scale", "temperature": "weight"}
+    named = {names.get(name, name): value for name, value in settings.items()}
+    return {name: value for name, value in named.items() if name != "family"}
 
 
 @pytest.mark.filterwarnings("ignore::skboost.posterior.ImportanceWarning")
@@ -140,6 +135,18 @@ def test_a_wide_prior_finds_the_maximum_likelihood(model):
     design = np.column_stack([X, np.ones(len(X))])
     covariance = np.linalg.inv(design.T @ (weight[:, None] * design))
     assert_allclose(fitted.posterior_.covariance(), covariance, rtol=0.02, atol=1e-5)
+
+
+def test_class_weights_are_sample_weights(model):
+    X, y = logistic_data(60, [1.0], intercept=-2.0)
+    labels = np.array(["no", "yes"])[y]
+    balanced = dict(enumerate(len(y) / (2 * np.bincount(y))))
+    named = {"no": 2.0, "yes": 0.5}
+    for asked, weight in (("balanced", balanced), (named, {0: 2.0, 1: 0.5})):
+        by_class = model(class_weight=asked).fit(X, labels)
+        by_row = model().fit(X, y, sample_weight=[weight[code] for code in y])
+        assert np.array_equal(by_class.posterior_.mean(), by_row.posterior_.mean())
+        assert np.array_equal(by_class.posterior_.std(), by_row.posterior_.std())
 
 
 # --- more than two classes

@@ -175,7 +175,7 @@ def test_an_exposure_is_the_exponential_of_an_offset(fitted):
         assert_allclose(one, other, rtol=1e-12, err_msg=name)
 
 
-@pytest.mark.parametrize("weight", [3e3, 1e4, 3e4, 1e12])
+@pytest.mark.parametrize("weight", [1e4, 1e12])
 def test_many_poisson_counts_leave_no_dispersion(weight):
     """The logarithm of the dispersion may go as far down as it likes."""
     rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""Answers do not depend on units of columns, nor on where they have their zero."""
+"""Answers do not depend on units, origins and order of columns, nor on labels."""
 
 import warnings
 
@@ -17,6 +17,7 @@ from skboost import (
     BoostedHierarchicalPoissonRegression,
     RowBlocks,
 )
+from skboost._random import generator, quasi_normal
 
 # A Julian day.
 FAR = 2_459_000.0
@@ -102,7 +103,13 @@ GROUPED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", GROUPED)
+SLOW = "ordered classes", "counts under a Laplace prior"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(one, marks=[pytest.mark.slow] * (one in SLOW)) for one in GROUPED],
+)
 def test_origins_of_a_column_beside_groups(name):
     kind, y, settings = GROUPED[name]
     given = settings | {"groups": [2], "random_state": 0}
@@ -152,3 +159,44 @@ def test_pieces_blocks_and_sparse_rows_have_the_same_centre():
     log_joint = whole.make_log_joint(X, y)
     evidence = whole.posterior_.evidence(log_joint, random_state=0)
     assert evidence.elbo == pytest.approx(whole.elbo_, abs=0.05)
+
+
+# --- order
+
+
+@pytest.mark.parametrize(
+    ("kind", "cuts"),
+    [
+        (BoostedHierarchicalLogisticRegression, [0.0]),
+        pytest.param(
+            BoostedHierarchicalOrdinalRegression, [-1.0, 0.5], marks=pytest.mark.slow
+        ),
+    ],
+)
+def test_columns_and_labels_of_groups_may_change_places(kind, cuts):
+    rng = np.random.default_rng(0)
+    groups, X = rng.integers(8, size=80), rng.standard_normal((80, 3))
+    eta = X @ [1.0, -0.5, 0.3] + rng.standard_normal(8)[groups]
+    y = np.digitize(eta + rng.logistic(size=80), cuts)
+
+    def answer(X, groups):
+        table = np.column_stack([X, groups])
+        return kind(groups=[3], random_state=0).fit(table, y).predict_proba(table)
+
+    said = answer(X, groups)
+    turned, renamed = answer(X[:, ::-1], groups), answer(X, 7 - groups)
+    # Resampled draws differ: by .012 and .004 at most where they are random.
+    assert np.abs(said - renamed).max() < 2e-3
+    assert np.abs(said - turned).max() < 4e-3
+    assert np.abs(said - turned).mean() < 1e-3
+
+
+def test_quasi_random_draws_are_standard_normal():
+    one, two = quasi_normal([(2, 512, 3), (1, 512, 4)], generator(0))
+    assert one.shape == (2, 512, 3) and two.shape == (1, 512, 4)
+    flat = np.column_stack([*np.moveaxis(one, 1, 0).reshape(1, 512, 6), two[0]])
+    # Means of random draws would be off by .04.
+    assert np.abs(flat.mean(axis=0)).max() < 0.005
+    assert np.abs(np.cov(flat.T) - np.eye(10)).max() < 0.05
+    wide = quasi_normal([(1, 8, 2000)], generator(0))[0]
+    assert wide.shape == (1, 8, 2000) and np.isfinite(wide).all()

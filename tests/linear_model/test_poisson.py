@@ -1,4 +1,4 @@
-"""Poisson regression: posterior, exposure, and counts that mean nothing."""
+"""Poisson regression: posterior, exposure and what is routed to it."""
 
 import warnings
 from functools import partial
@@ -7,9 +7,12 @@ import numpy as np
 import pytest
 import sklearn
 from numpy.testing import assert_allclose
+from sklearn.base import clone
 from sklearn.linear_model import PoissonRegressor
 from sklearn.metrics import d2_tweedie_score
-from sklearn.model_selection import cross_val_predict
+from sklearn.model_selection import cross_val_predict, cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from .conftest import count_regression, counted
 
@@ -17,8 +20,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 
 
 regression = partial(count_regression, "poisson")
-
-
 X, Y, YEARS = counted(dispersion=0)
 OFFSET = np.log(YEARS)
 
@@ -52,13 +53,7 @@ def test_what_is_asked_without_the_exposure_of_the_fit_says_so():
     X = np.random.default_rng(0).normal(size=(30, 1))
     y, exposure = np.arange(30) % 3, np.linspace(1.0, 2.0, 30)
     model = regression(max_iter=1).fit(X, y, exposure=exposure)
-    for name in (
-        "predict",
-        "predict_interval",
-        "predict_quantiles",
-        "score",
-        "log_predictive_density",
-    ):
+    for name in ("predict", "predict_interval", "score", "log_predictive_density"):
         given = (X,) if name.startswith("predict") else (X, y)
         with pytest.warns(UserWarning, match="The fit was told the exposure") as caught:
             getattr(model, name)(*given)
@@ -84,3 +79,20 @@ def test_predictions_of_folds_without_an_exposure_say_so():
         model.set_predict_request(exposure=True)
         with pytest.warns(UserWarning, match="cross_val_predict passes none on"):
             cross_val_predict(model, X, y, cv=3, params={"exposure": exposure})
+
+
+def test_weights_and_offsets_are_routed():
+    weight = np.random.default_rng(0).uniform(size=80)
+    words = {"offset": OFFSET, "sample_weight": weight}
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = regression(max_iter=1).set_predict_request(offset=True)
+        model.set_fit_request(offset=True, sample_weight=True)
+        model.set_score_request(offset=True, sample_weight=True)
+        scaler = StandardScaler().set_fit_request(sample_weight=False)
+        pipeline = make_pipeline(scaler, model).fit(X, Y, offset=OFFSET)
+        mean = pipeline.predict(X, offset=OFFSET)
+        scores = cross_validate(model, X, Y, cv=2, params=words)
+    rows = StandardScaler().fit_transform(X)
+    alone = clone(model).fit(rows, Y, offset=OFFSET)
+    assert_allclose(mean, alone.predict(rows, OFFSET))
+    assert np.isfinite(scores["test_score"]).all()

@@ -16,7 +16,7 @@ from skboost.linear_model._predictive import mixture_parts, plain_rows
 from skboost.strategies import GreedySearch
 from skboost.targets import class_contrasts
 
-N_DRAWS = 200_000
+N_DRAWS = 50_000
 
 
 @pytest.fixture(

@@ -23,7 +23,7 @@ def few_rows(load, n):
 
 FIXED = {"prior_scale": 1.0}
 CASES = [
-    (load_breast_cancer, 20, {"prior": "normal"} | FIXED),
+    (load_breast_cancer, 12, {"prior": "normal"} | FIXED),
     (load_breast_cancer, 20, {"prior": "laplace"} | FIXED),
     (load_breast_cancer, 12, {}),
 ]

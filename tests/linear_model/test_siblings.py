@@ -1,10 +1,13 @@
-"""What one classifier answers its siblings answer, too."""
+"""What one model answers its siblings answer, too."""
+
+from inspect import getdoc, signature
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import cross_val_predict
 
+import skboost
 from skboost import (
     BoostedBayesianOrdinalRegression,
     BoostedHierarchicalOrdinalRegression,
@@ -14,6 +17,46 @@ from ..cases import GLM, GROUPED, LINEAR, OTHERS, PLAIN, X, fitted
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 CASES = LINEAR | OTHERS
+
+
+PAIRS = [
+    [getattr(skboost, f"Boosted{way}{kind}Regression")
+     for way in ("Bayesian", "Hierarchical")]
+    for kind in ("Linear", "Logistic", "Ordinal", "Poisson")
+]  # fmt: skip
+ANSWERS = (
+    "predict", "predict_interval", "predict_quantiles", "predict_proba",
+    "predict_log_proba", "predict_proba_interval", "predict_uncertainty",
+    "log_predictive_density",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("flat", "grouped"), PAIRS)
+def test_models_with_groups_have_the_keywords_of_groups_and_others_have_not(
+    flat, grouped
+):
+    more = {"population": False, "groups": "all"}
+    for name in ANSWERS:
+        assert hasattr(flat, name) == hasattr(grouped, name)
+        if not hasattr(flat, name):
+            continue
+        without, answer = getattr(flat, name), getattr(grouped, name)
+        own = signature(answer).parameters
+        assert more.keys() <= own.keys() - signature(without).parameters.keys()
+        assert all(own[one].kind is own[one].KEYWORD_ONLY for one in more)
+        assert {one: own[one].default for one in more} == more
+        assert all(f"\n{one} : " in getdoc(answer) for one in more)
+        assert "population" not in getdoc(without) and "sparse" not in getdoc(answer)
+    with pytest.raises(TypeError, match=r"predict\(\) has no parameter 'population'"):
+        flat().predict(X, population=True)
+    with pytest.raises(TypeError, match=r"'popluation'. Did you mean 'population'\?"):
+        grouped().predict(X, popluation=True)
+
+
+def test_missing_responses_have_no_density():
+    model, case = fitted("normal"), CASES["normal"]
+    with pytest.raises(ValueError, match="y contains NaN"):
+        model.log_predictive_density(X, np.where(case.y > 0.5, np.nan, case.y))
 
 
 classifiers = pytest.mark.parametrize(
@@ -92,8 +135,10 @@ def test_codes_of_ordered_classes_stand_for_the_classes(name):
     assert_array_equal(
         sorted_labels[coded.predict(rows)], np.array(ORDER)[proba.argmax(1)]
     )
+    with pytest.raises(ValueError, match="Name all classes in categories"):
+        model.fit(rows, codes + 1)
+    if name == "groups":
+        return
     # scikit-learn's columns are those of the estimator.
     crossed = cross_val_predict(model, rows, labels, cv=2, method="predict_proba")
     assert (crossed.argmax(axis=1) == ranks).mean() > 0.4
-    with pytest.raises(ValueError, match="Name all classes in categories"):
-        model.fit(rows, codes + 1)

@@ -45,7 +45,7 @@ CASES = {
     ),
     "iris": (
         partial(BoostedBayesianLogisticRegression, sharpen=False),
-        lambda: rows_of(load_iris, 30),
+        lambda: rows_of(load_iris, 20),
     ),
     "diabetes": (BoostedBayesianLinearRegression, lambda: rows_of(load_diabetes, 60)),
     "counts": (BoostedBayesianPoissonRegression, counts),
@@ -70,7 +70,8 @@ def predictions(model, X):
 @pytest.mark.parametrize("name", CASES)
 def test_predictions_depend_on_the_strategy(name):
     found = {}
-    for strategy in STRATEGIES:
+    # Those of iris are fitted for this alone.
+    for strategy in STRATEGIES[: 3 if name == "iris" else None]:
         model, X = fitted(name, *strategy)
         assert model.n_iter_ >= 2
         found[strategy] = predictions(model, X)

@@ -19,7 +19,7 @@ from skboost.strategies import GreedySearch
 N_ROWS = 60
 ROUNDING = 1e-13 * np.random.default_rng(1).standard_normal(N_ROWS)
 RESPONSES = {
-    **{str(c): np.full(N_ROWS, c) for c in (0.0, 0.1, -0.7, 1e6 + 0.1, 1e-300)},
+    **{str(c): np.full(N_ROWS, c) for c in (0.0, 0.1, 1e6 + 0.1, 1e-300)},
     "rounding": 37.2 * (1.0 + ROUNDING),
 }
 OF_NUMBERS = {
@@ -76,7 +76,6 @@ QUICK = [
     ("flat", "poisson", 1),
     ("flat", "negative_binomial", 0),
     ("groups", "poisson", 0),
-    ("groups", "negative_binomial", 1),
 ]
 
 
