@@ -20,9 +20,8 @@ from skboost._math import LOG_2PI
 from skboost._parallel import row_blocks
 from skboost._random import EFFECTS, generator
 from skboost.hierarchy._crossed import CrossedEffects
-from skboost.hierarchy._group_sums import Residuals
 from skboost.hierarchy._precision import Precision
-from skboost.hierarchy._rows import FixedScales, coefficients_as_factor
+from skboost.hierarchy._rows import FixedScales, Residuals, coefficients_as_factor
 from skboost.targets import bounded_exp
 
 # Effects outside the main factor up to which every draw of effects has a factorisation

@@ -8,8 +8,7 @@ import numpy as np
 
 from skboost._math import LOG_2PI
 from skboost._parallel import row_blocks
-from skboost.hierarchy._conditional import cholesky
-from skboost.hierarchy._covariances import Covariances
+from skboost.hierarchy._covariances import Covariances, cholesky
 from skboost.hierarchy._normal import NormalMarginal, product
 from skboost.hierarchy._rows import main_factor
 from skboost.targets import bounded_exp

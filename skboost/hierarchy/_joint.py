@@ -15,7 +15,7 @@ from skboost._parallel import row_blocks
 from skboost._random import generator
 from skboost.approximation import Mixture
 from skboost.families import Component
-from skboost.hierarchy._conditional import Quadratic
+from skboost.hierarchy._covariances import Quadratic
 
 # Draws of scales over which moments and marginals of coefficients are averages, in all
 # and of a component at least; they are quasi-random, and averages smooth.

@@ -25,7 +25,7 @@ from scipy.sparse import csr_array, hstack
 
 from skboost._random import EFFECTS, generator, quasi_normal
 from skboost.approximation import effective_sample_size
-from skboost.hierarchy._conditional import Quadratic
+from skboost.hierarchy._covariances import Quadratic
 from skboost.hierarchy._crossed import CrossedEffects
 from skboost.hierarchy._marginal import LikelihoodMarginal
 from skboost.hierarchy._nested import NestedEffects, nested_order

@@ -16,13 +16,13 @@ import numpy as np
 
 from skboost._math import LOG_2PI
 from skboost._parallel import row_blocks
-from skboost.hierarchy._conditional import (
+from skboost.hierarchy._covariances import (
     Conditional,
+    Covariances,
     cholesky,
     inverse_and_log_det,
 )
-from skboost.hierarchy._covariances import Covariances
-from skboost.hierarchy._group_sums import (
+from skboost.hierarchy._rows import (
     Residuals,
     no_groups,
     sums_of,

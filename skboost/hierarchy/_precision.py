@@ -12,7 +12,7 @@ from scipy.linalg.lapack import dpotrf, dpotri
 from scipy.sparse import bsr_array, csr_array, issparse
 
 from skboost._parallel import row_blocks
-from skboost.hierarchy._conditional import cholesky, inverse_and_log_det
+from skboost.hierarchy._covariances import cholesky, inverse_and_log_det
 
 # Products of cells that are known up to this number: 48 MB of the largest.
 _MOST_PAIRS = 1 << 22

@@ -2,7 +2,7 @@
 
 from skboost.proposals._base import Proposer
 from skboost.proposals._conjugate import ConjugateProposer
-from skboost.proposals._density import DensityProposer
+from skboost.proposals._density import DensityProposer, UpdateProposer
 from skboost.proposals._factors import FACTOR_PROPOSERS, factor_proposer
 from skboost.proposals._first import usable_starts
 from skboost.proposals._gaussian import fit_low_rank, natural_gaussian, widest
@@ -13,13 +13,11 @@ from skboost.proposals._greedy import (
     skew_direction,
     split_component,
 )
-from skboost.proposals._greedy_search import GreedySearch
 from skboost.proposals._propagated import PropagatedProposer, left_out, propagates
-from skboost.proposals._scales import ScaleProposer
-from skboost.proposals._searched_scales import target_given
+from skboost.proposals._scales import ScaleProposer, target_given
 from skboost.proposals._stochastic import (
     ElementwiseMixture,
+    GreedySearch,
     StochasticProposer,
     StochasticSearch,
 )
-from skboost.proposals._updated import UpdateProposer

@@ -3,10 +3,8 @@
 from skboost._budget import Budget, BudgetSpent
 from skboost._math import bounded_exp
 from skboost._row_blocks import Table
-from skboost.targets._base import Ledger, Target, warn_of_wrong_gradient
+from skboost.targets._base import Centre, Ledger, Target, warn_of_wrong_gradient
 from skboost.targets._callable import CallableTarget
-from skboost.targets._centre import Centre
-from skboost.targets._column_priors import ColumnPriors, ColumnScale, has_mean
 from skboost.targets._composed import (
     CentredTarget,
     ComposedTarget,
@@ -42,10 +40,16 @@ from skboost.targets._log_sigmoid import (
     student_t_radii,
 )
 from skboost.targets._logistic_gaussian import (
+    class_contrasts,
+    contrast_roots,
     entropy_expectation,
     logistic_gaussian_expectations,
+    nodes_of_mixture,
     scalar_rules,
     sigmoid_expectation,
+    softmax_expectation,
+    softmax_gaussian_expectations,
+    softmax_nodes,
 )
 from skboost.targets._negative_binomial import (
     DispersionPrior,
@@ -79,6 +83,8 @@ from skboost.targets._scale_mixtures import (
     student_t_mixture,
 )
 from skboost.targets._scale_priors import (
+    ColumnPriors,
+    ColumnScale,
     CommonScale,
     HalfNormalPrior,
     HalfTPrior,
@@ -86,12 +92,5 @@ from skboost.targets._scale_priors import (
     PrincipalScale,
     ScaleNode,
     ScalePrior,
-)
-from skboost.targets._softmax_gaussian import (
-    class_contrasts,
-    contrast_roots,
-    nodes_of_mixture,
-    softmax_expectation,
-    softmax_gaussian_expectations,
-    softmax_nodes,
+    has_mean,
 )

@@ -12,8 +12,7 @@ from scipy import sparse
 
 from skboost._parallel import scratch
 from skboost._row_blocks import Table
-from skboost.targets._base import Target
-from skboost.targets._centre import Centre
+from skboost.targets._base import Centre, Target
 from skboost.targets._design import Block, GaussianPredictors
 from skboost.targets._likelihood import WeightedRows
 from skboost.targets._priors import FlatPrior, NormalPrior

@@ -8,8 +8,10 @@ from scipy.special import gammaln
 from skboost._math import bounded_exp
 from skboost._parallel import scratch
 from skboost.targets._design import sum_log
-from skboost.targets._logistic_gaussian import logistic_gaussian_expectations
-from skboost.targets._softmax_gaussian import softmax_gaussian_expectations
+from skboost.targets._logistic_gaussian import (
+    logistic_gaussian_expectations,
+    softmax_gaussian_expectations,
+)
 
 
 class WeightedRows:

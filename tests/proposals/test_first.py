@@ -40,7 +40,7 @@ from skboost.proposals._first import (
 )
 from skboost.proposals._greedy import _starts_at, residual_points
 from skboost.proposals._propagated import has_room, has_room_for_classes, is_wide
-from skboost.proposals._searched_scales import _Searches
+from skboost.proposals._scales import _Searches
 from skboost.strategies import GreedySearch
 from skboost.targets import (
     Budget,

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 
 from skboost.approximation import Mixture
 from skboost.families import DiagonalGaussian
-from skboost.proposals._improper import (
+from skboost.proposals._density import (
     collapse_to_pole,
     drift_to_infinity,
     log_mass_near,
