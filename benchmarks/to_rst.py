@@ -138,7 +138,10 @@ def page(name, content):
 # --- few rows: means, and the losses of every set
 
 KINDS = {
-    "log loss": ("classes", ["LR", "LRCV", "fixed", "default", "sharpened"]),
+    "log loss": (
+        "classes",
+        ["LR", "LRCV", "fixed", "average", "default", "sharpened"],
+    ),
     "regression": ("numbers", ["BayesianRidge", "ARD", "fixed", "default"]),
 }
 SIZES = (20, 60, 200)
@@ -146,6 +149,7 @@ FEW_ROWS = "\n:results:`few_rows_tune`, :results:`few_rows_judge`.\n"
 CALLED = {
     "LR": "LogisticRegression", "LRCV": "LogisticRegressionCV", "ARD": "ARDRegression",
     "fixed": "skboost, fixed scale", "default": "skboost, default",
+    "average": "skboost, average",
     "sharpened": "skboost, sharpened",
 }  # fmt: skip
 
@@ -158,8 +162,14 @@ def few_rows(contents):
             for half in ("tune", "judge")
             for row in contents[f"few_rows_{half}"]["tables"].get(table, [])
         ]
-        for table in KINDS
+        for table in (*KINDS, "ten digits")
     }
+
+
+def measured(rows, models):
+    """Those of the models that these rows are about."""
+    known = {row["model"] for row in rows}
+    return [model for model in models if model in known]
 
 
 def few_rows_means(found):
@@ -167,7 +177,7 @@ def few_rows_means(found):
     made = []
     for table, (kind, models) in KINDS.items():
         rows, lines = found[table], {}
-        for model in models:
+        for model in measured(rows, models):
             of_model = [row for row in rows if row["model"] == model]
             lines[model] = [
                 np.mean([row["loss"] for row in of_model if row["rows"] == size])
@@ -200,6 +210,7 @@ def few_rows_sets(found):
     parts = []
     for table, (_, models) in KINDS.items():
         rows, lines = found[table], []
+        models = measured(rows, models)
         for name, size in dict.fromkeys((row["set"], row["rows"]) for row in rows):
             losses = [
                 row["loss"]
@@ -214,6 +225,9 @@ def few_rows_sets(found):
             )
         what = "Log loss, nats" if table == "log loss" else "RMSE, standard deviations"
         parts.append(list_table(what, lines))
+    if found["ten digits"]:
+        what = "Ten digits, log loss, nats, and CPU seconds of a fit"
+        parts.append(list_table(what, found["ten digits"]))
     return "\n".join(parts) + FEW_ROWS
 
 
