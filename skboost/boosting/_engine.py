@@ -78,8 +78,8 @@ class Boosting:
         """Whether a gain says how good a search was, and what is left for the next."""
         return self.combination.monotone and self.proposer.seeks_gain
 
-    def facts(self, spent=None):
-        """What stopping has to know; `spent` is the `End` of limits that were met."""
+    def facts(self):
+        """What stopping has to know, the same for a whole run but for `spent`."""
         combination = self.combination
         return Facts(
             exact=self.settings.exact,
@@ -87,7 +87,6 @@ class Boosting:
             noisy=combination.noisy,
             judges_gains=self.judges_gains,
             unit=combination.unit,
-            spent=spent,
             little="tol" if self.settings.allowed_kl is None else "auto",
         )
 

@@ -134,9 +134,9 @@ class BoostingPerScale:
         settings = replace(self.settings, allowed_kl=None, max_order=1)
         return Boosting(search, self.combination, settings)
 
-    def facts(self, spent=None):
+    def facts(self):
         """What stopping has to know; see `Boosting.facts`."""
-        return self.given.facts(spent)._replace(exact=False, little="auto")
+        return self.given.facts()._replace(exact=False, little="auto")
 
     def init(self, target):
         """A component for every scale, weighted by evidence."""

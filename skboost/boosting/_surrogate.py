@@ -108,9 +108,9 @@ class SurrogateBoosting:
         """What is combined, and components of which family: two names."""
         return self._plain.kind
 
-    def facts(self, spent=None):
+    def facts(self):
         """What stopping has to know; `spent` is the `End` of limits that were met."""
-        return self._plain.facts(spent)
+        return self._plain.facts()
 
     @property
     def _plain(self):

@@ -185,10 +185,12 @@ def boost(target, options, observer=_SILENT):
 def iterations(problem, limits, budget, run, observer):
     """The run after every iteration; the last one has its end, after a last look."""
     engine, target, opening, report = problem
+    facts = engine.facts()
     while True:
         if run is not None:
-            end = why_stop(run.history, limits, engine.facts(budget.spent))
-            run = replace(run, end=end)
+            facts = facts._replace(spent=budget.spent)
+            end = why_stop(run.history, limits, facts)
+            run = run if end is run.end else replace(run, end=end)
             if end is not None and end.converged and not end.final:
                 run = run.after_look(*engine.last_look(target, run.state))
             if run.end is not None:

@@ -74,7 +74,7 @@ class Run:
     def longer(self, state, info):
         """This run with one more iteration."""
         history, stages = (*self.history, info), (*self.stages, state.stage)
-        return replace(self, state=state, history=history, stages=stages)
+        return Run(state, history, stages, prepared=self.prepared)
 
     def after_look(self, modes, reopened):
         """This run with the modes of a last look; without an end where it reopens."""

@@ -76,7 +76,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, FlatRegression):
         True.
     max_iter : int or "auto", default="auto"
         Boosting iterations in total, the first component included: 1 is one Gaussian.
-        Nodes, such as components for 6 to 21 scales of the prior, come in one by one,
+        Nodes, such as components for 4 to 21 scales of the prior, come in one by one,
         the heaviest first; "auto" has them all, counts them as one, and allows ten.
     tol : float or "auto", default="auto"
         In nats. A component that gains less than a tenth of it is refused. ``"auto"``

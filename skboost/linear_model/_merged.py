@@ -10,8 +10,8 @@ from skboost.targets import sigmoid_expectation
 # What merging may change of a probability, and of its logarithm, at rows of the fit;
 # how many of them are looked at.
 _CLOSE, _CLOSE_LOG, _N_ROWS = 1e-4, 1e-3, 32
-# Numbers of groups that are tried.
-_COUNTS = (1, 2, 3, 4, 6, 8, 12)
+# Pairs of components that are looked at before two of them are merged.
+_N_PAIRS = 8
 
 
 def moments_at_rows(mixture, rows, intercept):
@@ -35,63 +35,54 @@ def moments_at_rows(mixture, rows, intercept):
 
 
 def groups_of(weights, means, sds):
-    """The group of every component (n_components,), the fewest that do.
+    """The group of every component (n_components,), as few as merging pairs gives.
 
     A group predicts as one Gaussian that has its mean and covariance. Bounds for all
     rows are too wide to be of use: whether predictions are close is seen at rows of the
     fit. None where no components may be merged.
     """
-    whole = _log_probabilities(means, sds, weights)
-    # Distances by what they do to probabilities.
-    slope = np.exp(whole.sum(axis=0))[:, None]
-    places = np.concatenate([slope * means, slope * sds]).T
-    for count, labels in _spread(places, weights):
-        if count == len(weights):
+    exact = sigmoid_expectation(means, sds) @ weights
+    # Of each row the rarer class, whose probability has all its digits.
+    means = np.where(exact > 0.5, -1.0, 1.0)[:, None] * means
+    moments = weights * np.array([np.ones_like(sds), means, sds**2 + means**2])
+    labels, each = np.arange(len(weights)), weights * sigmoid_expectation(means, sds)
+    exact = each.sum(axis=1, keepdims=True)
+    allowed = np.minimum(_CLOSE, _CLOSE_LOG * np.maximum(exact, 1e-300))
+    while each.shape[1] > 1:
+        one, two = _near_pairs(moments, exact * (1.0 - exact))
+        both = moments[:, :, one] + moments[:, :, two]
+        merged = both[0] * sigmoid_expectation(*_matched(both))
+        change = merged - each[:, one] - each[:, two]
+        now = each.sum(axis=1, keepdims=True) + change
+        moved = np.abs((now - exact) / allowed).max(axis=0)
+        pair = int(moved.argmin())
+        if moved[pair] > 1.0:
             break
-        if count not in _COUNTS:
-            continue
-        shares, *moments = _matched(means, sds, weights, labels)
-        logs = _log_probabilities(*moments, shares)
-        moved = np.abs(np.exp(logs) - np.exp(whole)).max()
-        if moved <= _CLOSE and np.abs(logs - whole).max() <= _CLOSE_LOG:
-            return labels
-    return None
+        kept, gone = one[pair], two[pair]
+        moments[:, :, kept], each[:, kept] = both[:, :, pair], merged[:, pair]
+        moments, each = np.delete(moments, gone, axis=2), np.delete(each, gone, axis=1)
+        labels[labels == gone] = kept
+        labels -= labels > gone
+    return labels if each.shape[1] < len(labels) else None
 
 
-def _spread(places, weights):
-    """Numbers of groups and labels, with one more centre after the other.
-
-    The next is the place that its weight and its distance to others lift most.
-    """
-    far, labels = np.full(len(places), np.inf), np.zeros(len(places), dtype=int)
-    centre = int(weights.argmax())
-    for count in range(1, len(places) + 1):
-        distance = np.sum((places - places[centre]) ** 2, axis=1)
-        nearer = distance < far
-        far, labels = (
-            np.where(nearer, distance, far),
-            np.where(nearer, count - 1, labels),
-        )
-        yield count, labels
-        if count > _COUNTS[-1]:
-            return
-        centre = int((weights * far).argmax())
+def _near_pairs(moments, slope):
+    """Indices of the pairs of groups that are worth a look, by distances between them
+    as they change probabilities."""
+    one, two = np.triu_indices(moments.shape[2], 1)
+    places = np.concatenate([slope * part for part in _matched(moments)])
+    shares = moments[0, 0]
+    lost = ((places[:, one] - places[:, two]) ** 2).sum(axis=0)
+    lost *= shares[one] * shares[two] / (shares[one] + shares[two])
+    few = np.argsort(lost)[:_N_PAIRS]
+    return one[few], two[few]
 
 
-def _matched(means, sds, weights, labels):
-    """Weights of groups, and their means and standard deviations at rows."""
-    member = weights * (labels == np.arange(labels.max() + 1)[:, None])
-    shares = member.sum(axis=1)
-    member = (member / shares[:, None]).T
-    mean = means @ member
-    square = (sds**2 + means**2) @ member - mean**2
-    return shares, mean, np.sqrt(np.maximum(square, 0.0))
-
-
-def _log_probabilities(means, sds, weights):
-    """Of both classes, (2, n_rows)."""
-    p = [sigmoid_expectation(sign * means, sds) @ weights for sign in (1.0, -1.0)]
-    return np.log(np.maximum(p, 1e-300))
+def _matched(moments):
+    """Means and standard deviations at rows of groups with these sums of moments."""
+    shares, first, second = moments
+    mean = first / shares
+    return mean, np.sqrt(np.maximum(second / shares - mean**2, 0.0))
 
 
 def merged_parts(mixture, labels):

@@ -247,7 +247,7 @@ def codes_of(y, classes, advice="Drop these rows, or fit again with all classes.
     # Whole numbers and strings are among them or not.
     if y.dtype.kind not in "iubU":
         check_labels(y)
-    strange = np.setdiff1d(y, classes)
+    strange = np.unique(y[~np.isin(y, classes)])
     if len(strange):
         raise ValueError(
             f"y must hold labels among the classes {classes.tolist()}; got "
@@ -279,7 +279,9 @@ def check_labels(labels):
                 f"y must hold labels of one type; got labels of types {types}. Convert "
                 "them first, for example to strings."
             )
-    check_classification_targets(labels)
+    # Two whole numbers or strings are labels: to know that is a tenth of a small fit.
+    if labels.dtype.kind not in "iubU" or len(np.unique(labels)) > 2:
+        check_classification_targets(labels)
 
 
 def row_weights(X, sample_weight):

@@ -29,9 +29,9 @@ _FEWEST = 300
 _DROP = 0.25
 # Moves of the likely scale at most, and in ln s the last one.
 _MOST_MOVES, _MOVED = 10, 0.15
-# Of convergence: where the evidence changes by a tenth of it, sites that follow miss
+# Of convergence: where the evidence is known to a tenth of it, sites that follow miss
 # some hundredths of that.
-_ENOUGH = 0.5
+_ENOUGH = 0.2
 # Nats by which the evidence and the Gaussian half way may be off.
 _CLOSE = 0.05
 

@@ -29,7 +29,7 @@ from skboost.targets import (
 _DROP, _DROP_NOISE = 6.0, 16.0
 # Nodes of ln s at least, and their largest distance; nodes of the log noise scale, and
 # how often these are placed anew.
-_LEAST, _SPACING = 8, 0.6
+_LEAST, _SPACING = 6, 0.6
 _N_NOISE, _ROUNDS = 48, 8
 # Standard deviation of the log noise scale, times the root of the number of parameters,
 # up to which it is taken as a whole, and parts into which it is cut at most.

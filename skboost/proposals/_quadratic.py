@@ -43,7 +43,7 @@ _SHIFTING, _SHIFTING_EACH = 2000, 10
 _ROUGH, _DONE, _KEPT, _MOST_STEPS, _MOST_MOVES = 0.3, 1e-3, 1.0, 50, 10
 # Nats below the highest density of ln s down to which it has nodes, nodes at least, and
 # the largest distance of two.
-_DROP, _LEAST, _SPACING = 6.0, 8, 0.6
+_DROP, _LEAST, _SPACING = 6.0, 6, 0.6
 
 
 class Quadratic(NamedTuple):

@@ -20,7 +20,7 @@ _ENOUGH = 5.0
 # What is so much lower is as good as that much.
 _FAR = 1e3
 # Nodes at least, and the largest distance of two in ln s.
-_LEAST, _SPACING = 8, 0.6
+_LEAST, _SPACING = 6, 0.6
 # Where they turn out to end too early by a larger share of what they cover, they are
 # placed anew, so many times at most.
 _NEAR, _ROUNDS = 0.1, 3

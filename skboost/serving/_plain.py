@@ -191,6 +191,12 @@ class Mixed:
             out[:, rows] = mean, np.sqrt(square)
         return out[0], out[1]
 
+    def positive(self, block):
+        """Probabilities of the second class under every part, (n, n_parts)."""
+        if all(isinstance(part, GaussianPart) for part in self.parts):
+            return sigmoid_expectation(*self.moments(block))
+        return np.column_stack([part.positive(block) for part in self.parts])
+
     @property
     def width(self):
         """Columns of the temporaries."""
@@ -255,8 +261,7 @@ class BinaryClassifier(Mixed, Classifier):
         return self.classes[self.predict_proba(X, offset).argmax(axis=1)]
 
     def _all(self, X):
-        columns = np.column_stack([part.positive(X) for part in self.parts])
-        positive = columns @ self.weights
+        positive = self.positive(X) @ self.weights
         return np.column_stack([1.0 - positive, positive])
 
 
@@ -340,7 +345,7 @@ class OneVsRestClassifier(Mixed, Classifier):
     parts: tuple
 
     def _all(self, X):
-        return shares(np.column_stack([part.positive(X) for part in self.parts]))
+        return shares(self.positive(X))
 
 
 def shares(positive):

@@ -52,7 +52,9 @@ def _direct_rule(n_nodes, step):
     else:
         nodes = step * (np.arange(n_nodes) - n_nodes // 2)
         weights = np.exp(-0.5 * nodes**2)
-    return nodes[:, None], weights / weights.sum()
+    # By a product with deviations and means: minus the variable, whose exponential does
+    # not overflow; nodes are symmetric.
+    return np.column_stack([nodes, -np.ones_like(nodes)]), weights / weights.sum()
 
 
 _DIRECT_RULES = tuple(_direct_rule(n_nodes, step) for _, n_nodes, step in _DIRECT)
@@ -66,10 +68,8 @@ class _Sigmoid:
 
     @staticmethod
     def direct(t, weights):
-        # Beyond 700 the exponential overflows and the expectation is zero anyway.
-        np.exp(np.minimum(t, 700.0, out=t), out=t)
-        t += 1.0
-        return (weights @ np.reciprocal(t, out=t),)
+        exp = np.exp(t, out=t)
+        return (weights @ np.divide(exp, exp + 1.0, out=exp),)
 
     @staticmethod
     def fourier(waves):
@@ -85,7 +85,7 @@ class _Logistic:
 
     @staticmethod
     def direct(t, weights):
-        exp = np.exp(np.negative(t, out=t), out=t)
+        exp = np.exp(t, out=t)
         softplus = weights @ np.log1p(exp)
         upper = np.reciprocal(exp + 1.0)
         lower = np.multiply(exp, upper, out=exp)
@@ -112,12 +112,11 @@ class _Entropy:
 
     @staticmethod
     def direct(t, weights):
-        exp = np.exp(-t)
+        exp = np.exp(t)
         t *= exp
         exp_one = exp + 1.0
         t /= exp_one
-        t += np.log1p(exp, out=exp)
-        return (weights @ t,)
+        return (weights @ np.subtract(np.log1p(exp, out=exp), t, out=t),)
 
     @staticmethod
     def fourier(waves):
@@ -182,13 +181,13 @@ class _Waves:
         return np.where(x < 0.03, series, full) * inverse_sinh / t
 
 
-def _by_rule(kind, rule, mean, sd):
-    """Expectations at one bin's rows."""
+def _by_rule(kind, rule, pairs):
+    """Expectations at one bin's rows, whose deviations and means are `pairs`."""
     if rule < len(_DIRECT_RULES):
         nodes, weights = _DIRECT_RULES[rule]
-        return kind.direct(nodes * sd + mean, weights)
+        return kind.direct(nodes @ pairs, weights)
     _, half_width = _FOURIER[rule - len(_DIRECT_RULES)]
-    return kind.fourier(_Waves(mean, sd, half_width))
+    return kind.fourier(_Waves(pairs[1], pairs[0], half_width))
 
 
 def _folded_expectations(kind, mean, sd):
@@ -199,7 +198,7 @@ def _folded_expectations(kind, mean, sd):
     # The sums repeat beyond that, where next to nothing is left.
     bins[wide[np.abs(mean[wide]) > half_width * sd[wide]]] = _NOTHING
     counts = np.bincount(bins)[:_NOTHING]
-    out = np.zeros((kind.n_outputs, mean.size))
+    out, pairs = np.zeros((kind.n_outputs, mean.size)), np.array([sd, np.abs(mean)])
     for rule in np.flatnonzero(counts):
         # Temporaries of one block stay small.
         n_arrays = len(_DIRECT_RULES[rule][1]) if rule < len(_DIRECT_RULES) else 8
@@ -209,7 +208,7 @@ def _folded_expectations(kind, mean, sd):
         for start in range(0, counts[rule], size):
             block = slice(start, start + size)
             block = block if whole else rows[block]
-            values = _by_rule(kind, rule, np.abs(mean[block]), sd[block])
+            values = _by_rule(kind, rule, pairs[:, block])
             for k, value in enumerate(values):
                 out[k, block] = value
     # Rounding can leave -1e-17 where the truth is a positive tail.
@@ -257,7 +256,7 @@ def scalar_rules():
     deviations in `n_direct` rules, else frequencies, for ``|mean| / sd`` up to
     `half_width`.
     """
-    nodes = [nodes.ravel() for nodes, _ in _DIRECT_RULES]
+    nodes = [nodes[:, 0] for nodes, _ in _DIRECT_RULES]
     weights = [weights for _, weights in _DIRECT_RULES]
     half_width = [np.inf] * len(nodes)
     for _, width in _FOURIER:

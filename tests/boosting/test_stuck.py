@@ -231,7 +231,7 @@ class TestLastLook:
             step=boosting.engine.step,
             last_look=boosting.engine.last_look,
             settings=boosting.settings,
-            facts=lambda spent: boosting.engine.facts(spent)._replace(exact=True),
+            facts=lambda: boosting.engine.facts()._replace(exact=True),
             proposer=boosting.engine.proposer,
             combination=boosting.combination,
             draws_anew=True,
