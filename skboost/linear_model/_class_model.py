@@ -17,11 +17,7 @@ from skboost._sklearn import InstanceOf, StrOptions
 from skboost.families import MAX_FULL_DIM, as_family
 from skboost.linear_model._class_predictive import SoftmaxPredictive, class_predictive
 from skboost.linear_model._merged import groups_of, moments_at_rows
-from skboost.linear_model._model import (
-    LinearModel,
-    name_of_prior,
-    priors_of,
-)
+from skboost.linear_model._model import LinearModel, name_of_prior, priors_of
 from skboost.linear_model._stacked import stacked_modes
 from skboost.linear_model._summary import column_moments
 from skboost.proposals import left_out, propagates

@@ -6,11 +6,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skboost.linear_model._answers import Answers, answer
 from skboost.linear_model._class_predictive import entropy_of
-from skboost.linear_model._drawn import (
-    DrawnClasses,
-    drawn_classes,
-    linear_predictors,
-)
+from skboost.linear_model._drawn import DrawnClasses, drawn_classes, linear_predictors
 from skboost.linear_model._methods import (
     checked_rows,
     coefficient_ends,

@@ -11,11 +11,7 @@ from scipy.special import betaincc, expit, gammaincc, gammaln, wrightomega
 
 from skboost._math import log_sum_exp
 from skboost.fitting import warn_where_called
-from skboost.linear_model._predictive import (
-    Predictive,
-    mixture_parts,
-    posterior_draws,
-)
+from skboost.linear_model._predictive import Predictive, mixture_parts, posterior_draws
 from skboost.serving import CountRegressor
 from skboost.targets import (
     Block,

@@ -1,14 +1,24 @@
 """What the regressions without groups share: a fit, an update, a log joint density."""
 
+from dataclasses import replace
+from functools import partial
 from inspect import signature
+from numbers import Integral
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from skboost._budget import Budget
 from skboost._parameters import refuse_unknown
+from skboost._random import root_seed
+from skboost._sklearn import registered_callbacks
+from skboost.fitting import with_search
 from skboost.linear_model._formula_estimator import FormulaEstimator
-from skboost.linear_model._methods import prior_scale, prior_scale_interval
-from skboost.linear_model._model import fit_model
-from skboost.linear_model._sources import read_batch, read_rows, rows_in_place
+from skboost.linear_model._methods import tails_of, weighted_draws
+from skboost.linear_model._model import feature_names
+from skboost.linear_model._summary import check_spread
+from skboost.posterior import MixturePosterior
+from skboost.targets import updated_target
 
 
 class FlatRegression(FormulaEstimator):
@@ -20,9 +30,49 @@ class FlatRegression(FormulaEstimator):
     None, and `named` are the classes that a user named.
     """
 
-    prior_scale_, prior_scale_interval = property(prior_scale), prior_scale_interval
+    def _source(self, reader, *arrays):
+        """Rows of a new fit in memory, in a file or in blocks, a `RowSource`."""
+        return reader.source(self, *arrays)
 
-    _source = rows_in_place
+    @property
+    def prior_scale_(self):
+        """Posterior mean of the learned factor of the prior's scale."""
+        s, mass = self._scale_posterior()
+        return float(mass @ s)
+
+    def prior_scale_interval(self, level=0.9):
+        """Central credible interval of the learned factor of the prior's scale.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            Posterior probability inside, in (0, 1).
+
+        Returns
+        -------
+        ndarray of shape (2,)
+            Lower and upper end.
+        """
+        tails = tails_of(level)
+        s, mass = self._scale_posterior()
+        # Half of a node's mass lies below it.
+        return np.exp(np.interp(tails, mass.cumsum() - 0.5 * mass, np.log(s)))
+
+    def _scale_posterior(self):
+        """A grid of the factor and its probabilities."""
+        check_is_fitted(self)
+        model = self._model_
+        if model.scale_prior is None:
+            raise AttributeError(
+                f"This {type(self).__name__} has learned no scale: it was fitted with "
+                f"prior_scale={self.prior_scale!r}. Set prior_scale='learn'."
+            )
+        prior, scale = model.scale_prior
+        n = self.posterior_.dim - len(model.layout.further)
+        # Draws of the coefficients from which the posterior of the factor is computed.
+        theta, masses = weighted_draws(self.posterior_, 2048)
+        log_mass = prior.log_posterior(theta[:, :n], np.resize(scale, n))
+        return np.exp(prior.log_s), masses @ np.exp(log_mass)
 
     def make_log_joint(self, X, y, sample_weight=None, **keywords):
         """The fitted model's log joint density on some rows, as a function.
@@ -63,10 +113,91 @@ class FlatRegression(FormulaEstimator):
     def _learn(self, rows, data, again, named=None):
         before = vars(self).get("_model_") if again else None
         reader = self._reader(before, named)
-        read = read_batch if again else read_rows
-        rows = read(self, reader, *self._arranged(reader, before, *rows))
+        arrays = self._arranged(reader, before, *rows)
+        if again:
+            rows = reader.held(self, *arrays, reset=before is None)
+        else:
+            rows = self._source(reader, *arrays)
+        if before is None:
+            check_spread(rows, feature_names(self))
         return self._learn_model(self._model(rows, reader), rows, data, again)
 
     def _learn_model(self, model, rows, data, again):
-        """The fit of a model to its rows."""
-        return fit_model(self, model, rows, data, again)
+        """The fit of a model to its rows.
+
+        With `again` the posterior so far is the prior, where there is one. Of a model
+        that forecasts without its posterior that comes where something of it is asked
+        for, but where the run itself is wanted.
+        """
+        heard = self.warm_start or registered_callbacks(self)
+        if model.forecast is not None and not heard:
+            return self._learn_later(model, rows, data)
+        return self._learn_now(model, rows, data, again)
+
+    def _learn_now(self, model, rows, data, again=False):
+        before = vars(self).get("_model_")
+        if again and before is not None:
+            begun = before.begun or before
+            exposed = model.exposed or before.exposed
+            model = model.renamed(before.layout.features)
+            model = replace(model, begun=begun, exposed=exposed)
+            target, start = self._updated(model, rows)
+        else:
+            target = model.joint(rows)
+            start = partial(model.start, target, rows)
+            if target.scale_prior is None:
+                # Seconds of the fit count from here, too.
+                with target.ledger.within(Budget(self.max_time), raises=False):
+                    start = start()
+        return self._boost(
+            target,
+            data,
+            lambda fit: (
+                {"_model_": model.with_fit(fit.mixture, rows)}
+                | model.attributes(fit.mixture)
+            ),
+            starts=start,
+            names=model.layout.names,
+            update=again,
+        )
+
+    def _learn_later(self, model, rows, data):
+        """The model's forecast now; the rest is by the parameters of now."""
+        other, params = object.__new__(type(self)), self.get_params(deep=False)
+        vars(other).update(params)
+        if not isinstance(self.random_state, Integral):
+            # What is drawn of a generator is drawn within the fit.
+            other.random_state = root_seed(self.random_state)
+        target = model.joint(rows)
+        probe = np.linspace(-1.0, 1.0, target.dim)[None]
+        before = target.log_density(probe)
+
+        def fitted():
+            if not np.array_equal(before, target.log_density(probe)):
+                raise ValueError(
+                    "The rows that this model was fitted to were changed in place "
+                    "before its posterior was asked for. Fit again, or ask for "
+                    "posterior_ before the rows are changed."
+                )
+            found = vars(other._learn_now(model, rows, data))
+            return {name: found[name] for name in found.keys() - params}
+
+        self._await({"_model_": model} | model.attributes(None), fitted)
+        return self
+
+    def _updated(self, model, rows):
+        """Rows with the posterior so far as their prior, and where to start."""
+        names, before = model.layout.names, self._model_.layout.names
+        if names != before:
+            raise ValueError(
+                f"partial_fit goes on with the same parameters; got {names} after "
+                f"{before}. Set what was changed back, or fit a clone."
+            )
+        # Without orbits, whose image is no mixture.
+        posterior = MixturePosterior(self._fit.mixture)
+        most = with_search(self.get_params(deep=False))["max_components"]
+        if most is not None:
+            posterior = posterior.truncate(most)
+        likelihood = model.likelihood_of(rows)
+        target = updated_target(likelihood, posterior.mixture, model.temperature)
+        return target, posterior.mean()[None]

@@ -21,8 +21,7 @@ from skboost.linear_model._group_columns import Columns
 from skboost.linear_model._group_levels import Levels, levels_of_groups
 from skboost.linear_model._group_responses import Unit
 from skboost.linear_model._groups import levels_of
-from skboost.linear_model._layout import Layout
-from skboost.linear_model._model import highest_point, prior_and_scale
+from skboost.linear_model._model import Layout, highest_point, prior_and_scale
 from skboost.linear_model._preprocessors import numbers_step
 from skboost.linear_model._summary import column_moments
 from skboost.posterior import as_posterior, summary_table

@@ -24,12 +24,8 @@ from skboost._sklearn import check_sample_weight
 from skboost.fitting import in_cross_validation, warn_where_called
 from skboost.hierarchy import Factor, GroupedRows
 from skboost.linear_model._group_columns import Columns, resolve
-from skboost.linear_model._layout import feature_names
-from skboost.linear_model._summary import (
-    check_offsets,
-    check_spread,
-    column_moments,
-)
+from skboost.linear_model._model import feature_names
+from skboost.linear_model._summary import check_offsets, check_spread, column_moments
 from skboost.serving import GroupedFactor
 
 

@@ -6,7 +6,6 @@ from skboost._parameters import keeps_parameters
 from skboost._sklearn import StrOptions, fit_context
 from skboost.linear_model._answers import with_groups
 from skboost.linear_model._count_predictive import warn_where_larger
-from skboost.linear_model._count_regressor import CountAnswers, checked_counts
 from skboost.linear_model._group_responses import COUNTS
 from skboost.linear_model._groups import read_groups
 from skboost.linear_model._hierarchical import (
@@ -14,6 +13,7 @@ from skboost.linear_model._hierarchical import (
     HierarchicalEstimator,
 )
 from skboost.linear_model._model import DISPERSION_PRIOR
+from skboost.linear_model._regressor import CountAnswers, checked_counts
 from skboost.linear_model._row_keywords import checked_offset
 
 

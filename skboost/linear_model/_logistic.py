@@ -12,10 +12,7 @@ from skboost.linear_model._class_model import (
 )
 from skboost.linear_model._classifier import BayesianClassifier, staged_predict_proba
 from skboost.linear_model._flat import FlatRegression
-from skboost.linear_model._layout import Layout, feature_names
-from skboost.linear_model._model import (
-    SCALED_CONSTRAINTS,
-)
+from skboost.linear_model._model import SCALED_CONSTRAINTS, Layout, feature_names
 from skboost.linear_model._row_keywords import binomial_rows, score_of_trials
 from skboost.linear_model._sources import Labels
 from skboost.linear_model._summary import has_offsets

@@ -161,51 +161,6 @@ def coef_interval(self, level=0.9):
     return coefficient_ends(self, level)[0]
 
 
-# --- of boosted models, whose prior may have a scale that is learned
-
-
-def prior_scale(self):
-    """Posterior mean of the learned factor of the prior's scale."""
-    s, mass = _scale_posterior(self)
-    return float(mass @ s)
-
-
-def prior_scale_interval(self, level=0.9):
-    """Central credible interval of the learned factor of the prior's scale.
-
-    Parameters
-    ----------
-    level : float, default=0.9
-        Posterior probability inside, in (0, 1).
-
-    Returns
-    -------
-    ndarray of shape (2,)
-        Lower and upper end.
-    """
-    tails = tails_of(level)
-    s, mass = _scale_posterior(self)
-    # Half of a node's mass lies below it.
-    return np.exp(np.interp(tails, mass.cumsum() - 0.5 * mass, np.log(s)))
-
-
-def _scale_posterior(estimator):
-    """A grid of the factor and its probabilities."""
-    check_is_fitted(estimator)
-    model = estimator._model_
-    if model.scale_prior is None:
-        raise AttributeError(
-            f"This {type(estimator).__name__} has learned no scale: it was fitted with "
-            f"prior_scale={estimator.prior_scale!r}. Set prior_scale='learn'."
-        )
-    prior, scale = model.scale_prior
-    n = estimator.posterior_.dim - len(model.layout.further)
-    # Draws of the coefficients from which the posterior of the factor is computed.
-    theta, masses = weighted_draws(estimator.posterior_, 2048)
-    log_mass = prior.log_posterior(theta[:, :n], np.resize(scale, n))
-    return np.exp(prior.log_s), masses @ np.exp(log_mass)
-
-
 def weighted_draws(posterior, n):
     """Some `n` draws (m, dim), the same at every call, and their masses (m,).
 

@@ -1,22 +1,18 @@
 """A linear model as one frozen object: what a fit begins with, and what stays of it."""
 
 from dataclasses import dataclass, replace
-from functools import partial
+from itertools import count
 from numbers import Integral
 
 import numpy as np
 from sklearn.base import clone
 
-from skboost._budget import Budget
-from skboost._random import root_seed
-from skboost._sklearn import InstanceOf, StrOptions, registered_callbacks
+from skboost._sklearn import InstanceOf, StrOptions
 from skboost.families import MAX_FULL_DIM
-from skboost.fitting import BOOSTING_CONSTRAINTS, with_search
-from skboost.linear_model._layout import Layout
+from skboost.fitting import BOOSTING_CONSTRAINTS
 from skboost.linear_model._methods import POSITIVE
 from skboost.linear_model._summary import column_covariance, column_moments
 from skboost.modes import find_mode
-from skboost.posterior import MixturePosterior
 from skboost.targets import (
     PRIORS,
     CentredTarget,
@@ -35,7 +31,6 @@ from skboost.targets import (
     ScalePrior,
     as_prior,
     has_mean,
-    updated_target,
     validate_scale,
 )
 
@@ -84,6 +79,59 @@ PARAMETERS_ELSEWHERE = {
 _DETERMINED, _NEAR = 1e-12, 0.1
 
 
+@dataclass(frozen=True)
+class Layout:
+    """Coefficients and intercept of one output after the other, then `further` ones.
+
+    `features` are the names of those with a coefficient, `outputs` the labels of
+    several outputs, and `further` names parameters with no part in the linear
+    predictor.
+    """
+
+    features: tuple
+    intercept: bool
+    outputs: tuple = ()
+    further: tuple = ()
+
+    @property
+    def n_outputs(self):
+        """Linear predictors of a row."""
+        return len(self.outputs) or 1
+
+    @property
+    def names(self):
+        """Of all coordinates, all different."""
+        intercept = ["intercept"] * self.intercept
+        names = distinct([*self.features, *intercept, *self.further])
+        if not self.outputs:
+            return names
+        return distinct(f"{label}: {name}" for label in self.outputs for name in names)
+
+    def split(self, parameters):
+        """Coefficients (..., n_outputs, n_features), intercepts, further ones."""
+        *outer, dim = parameters.shape
+        n_linear = dim - len(self.further)
+        linear = parameters[..., :n_linear].reshape(*outer, self.n_outputs, -1)
+        coef = linear[..., : len(self.features)]
+        intercept = linear[..., -1] if self.intercept else np.zeros(coef.shape[:-1])
+        return coef, intercept, parameters[..., n_linear:]
+
+
+def feature_names(estimator):
+    """Names of the columns that an estimator has seen: those of the data, or x0, ..."""
+    default = [f"x{i}" for i in range(estimator.n_features_in_)]
+    return tuple(map(str, getattr(estimator, "feature_names_in_", default)))
+
+
+def distinct(names):
+    """The names as strings; one that came before gets a number."""
+    seen = {}
+    for name in map(str, names):
+        free = (f"{name} ({n})" if n > 1 else name for n in count(1))
+        seen[next(candidate for candidate in free if candidate not in seen)] = None
+    return list(seen)
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LinearModel:
     """Likelihood, priors and layout of a linear model, with all that rows have set.
@@ -104,21 +152,25 @@ class LinearModel:
     begun: object = None
     exposed: bool = False
 
+    # Of models whose noise has no parameter.
+    target = GLMTarget
     # What answers about probabilities in place of `predictive`, if anything.
     forecast = None
 
     def joint(self, rows):
         """The log joint density of rows, a target."""
-        settings = {
-            "prior": self.prior,
-            "scale": self.scale,
-            "temperature": self.temperature,
-            "fit_intercept": self.layout.intercept,
-            "centre": self.centre,
-        }
-        if self.level_prior is None:
-            return GLMTarget(rows, self.likelihood, **settings)
-        return NoisyGLMTarget(rows, self.likelihood, self.level_prior, **settings)
+        level = () if self.level_prior is None else (self.level_prior,)
+        kind = NoisyGLMTarget if level else self.target
+        return kind(
+            rows,
+            self.likelihood,
+            *level,
+            prior=self.prior,
+            scale=self.scale,
+            temperature=self.temperature,
+            fit_intercept=self.layout.intercept,
+            centre=self.centre,
+        )
 
     def start(self, target, rows):
         """Points (n, dim) from which the first component is searched."""
@@ -167,90 +219,6 @@ class LinearModel:
         """Fitted attributes of this kind of model."""
         coef, intercept = self.means(mixture)
         return {"coef_": coef[0], "intercept_": float(intercept[0])}
-
-
-def fit_model(estimator, model, rows, data, update=False):
-    """The estimator with the posterior of a model and its rows.
-
-    With `update` the posterior so far is the prior, where there is one. Of a model that
-    forecasts without its posterior that comes where something of it is asked for, but
-    where the run itself is wanted.
-    """
-    heard = estimator.warm_start or registered_callbacks(estimator)
-    if model.forecast is not None and not heard:
-        return _learned_later(estimator, model, rows, data)
-    return _learned(estimator, model, rows, data, update)
-
-
-def _learned(estimator, model, rows, data, update=False):
-    before = vars(estimator).get("_model_")
-    if update and before is not None:
-        begun = before.begun or before
-        exposed = model.exposed or before.exposed
-        model = model.renamed(before.layout.features)
-        model = replace(model, begun=begun, exposed=exposed)
-        target, start = _updated(estimator, model, rows)
-    else:
-        target = model.joint(rows)
-        start = partial(model.start, target, rows)
-        if target.scale_prior is None:
-            # Seconds of the fit count from here, too.
-            with target.ledger.within(Budget(estimator.max_time), raises=False):
-                start = start()
-    return estimator._boost(
-        target,
-        data,
-        lambda fit: (
-            {"_model_": model.with_fit(fit.mixture, rows)}
-            | model.attributes(fit.mixture)
-        ),
-        starts=start,
-        names=model.layout.names,
-        update=update,
-    )
-
-
-def _learned_later(estimator, model, rows, data):
-    """The estimator with the model's forecast; the rest is by the parameters of now."""
-    other, params = object.__new__(type(estimator)), estimator.get_params(deep=False)
-    vars(other).update(params)
-    if not isinstance(estimator.random_state, Integral):
-        # What is drawn of a generator is drawn within the fit.
-        other.random_state = root_seed(estimator.random_state)
-    target = model.joint(rows)
-    probe = np.linspace(-1.0, 1.0, target.dim)[None]
-    before = target.log_density(probe)
-
-    def fitted():
-        if not np.array_equal(before, target.log_density(probe)):
-            raise ValueError(
-                "The rows that this model was fitted to were changed in place before "
-                "its posterior was asked for. Fit again, or ask for posterior_ before "
-                "the rows are changed."
-            )
-        found = vars(_learned(other, model, rows, data))
-        return {name: found[name] for name in found.keys() - params}
-
-    estimator._await({"_model_": model} | model.attributes(None), fitted)
-    return estimator
-
-
-def _updated(estimator, model, rows):
-    """Rows with the posterior so far as their prior, and where to start."""
-    names, before = model.layout.names, estimator._model_.layout.names
-    if names != before:
-        raise ValueError(
-            f"partial_fit goes on with the same parameters; got {names} after "
-            f"{before}. Set what was changed back, or fit a clone."
-        )
-    # Without orbits, whose image is no mixture.
-    posterior = MixturePosterior(estimator._fit.mixture)
-    most = with_search(estimator.get_params(deep=False))["max_components"]
-    if most is not None:
-        posterior = posterior.truncate(most)
-    likelihood = model.likelihood_of(rows)
-    target = updated_target(likelihood, posterior.mixture, model.temperature)
-    return target, posterior.mean()[None]
 
 
 # --- priors in the unit of the data

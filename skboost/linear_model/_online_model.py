@@ -7,7 +7,7 @@ from scipy import sparse
 from scipy.special import expit
 
 from skboost.families import Component, FullGaussian
-from skboost.linear_model._layout import Layout
+from skboost.linear_model._model import Layout
 from skboost.linear_model._predictive import with_ones
 from skboost.online import ONLINE_METHODS, DiagonalStream, FullStream, Rule, dense
 from skboost.serving import GaussianPart, shares

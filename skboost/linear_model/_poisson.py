@@ -11,25 +11,20 @@ from skboost.linear_model._count_predictive import (
     CountPredictive,
     warn_of_overdispersion,
 )
-from skboost.linear_model._count_regressor import (
-    BayesianCountRegressor,
-)
 from skboost.linear_model._flat import FlatRegression
-from skboost.linear_model._layout import Layout, feature_names
 from skboost.linear_model._model import (
     DISPERSION_PRIOR,
     SCALED_CONSTRAINTS,
+    Layout,
     LinearModel,
+    feature_names,
     highest_point,
     priors_of,
 )
+from skboost.linear_model._regressor import BayesianCountRegressor
 from skboost.linear_model._row_keywords import checked_offset
 from skboost.linear_model._sources import Counts
-from skboost.linear_model._summary import (
-    has_offsets,
-    log_rate,
-    sizes,
-)
+from skboost.linear_model._summary import has_offsets, log_rate, sizes
 from skboost.targets import NegativeBinomial, Poisson, as_dispersion_prior
 
 

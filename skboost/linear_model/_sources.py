@@ -9,14 +9,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from skboost._columns import validate_data
 from skboost._row_blocks import RowReader, Table, checked_weights
 from skboost._sklearn import check_sample_weight
-from skboost.linear_model._layout import feature_names
 from skboost.linear_model._methods import one_response
-from skboost.linear_model._summary import (
-    Summary,
-    check_offsets,
-    check_spread,
-    merged,
-)
+from skboost.linear_model._summary import Summary, check_offsets, merged
 from skboost.targets import validate_offset
 
 
@@ -189,30 +183,6 @@ def canonical(X, y, weight, offset, n_jobs):
     rows = Table.canonical(X, np.column_stack([y, offset]), weight, n_jobs)
     codes, rows.offset = rows.y.T
     rows.y = codes.astype(y.dtype)
-    return rows
-
-
-# --- rows of a fit, and of one batch more
-
-
-def rows_in_place(estimator, reader, *arrays):
-    """Rows of a new fit in memory, in a file or in blocks, a `RowSource`."""
-    return reader.source(estimator, *arrays)
-
-
-def read_rows(estimator, reader, *arrays):
-    """Rows of a new fit, wherever they are."""
-    rows = estimator._source(reader, *arrays)
-    check_spread(rows, feature_names(estimator))
-    return rows
-
-
-def read_batch(estimator, reader, *arrays):
-    """Rows of a `partial_fit`, in memory."""
-    first = "_model_" not in vars(estimator)
-    rows = reader.held(estimator, *arrays, reset=first)
-    if first:
-        check_spread(rows, feature_names(estimator))
     return rows
 
 

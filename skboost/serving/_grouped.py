@@ -10,11 +10,7 @@ import numpy as np
 
 from skboost._math import count_moments, sigmoid
 from skboost._parallel import row_blocks
-from skboost.serving._plain import (
-    between_thresholds,
-    checked_offset,
-    checked_rows,
-)
+from skboost.serving._plain import between_thresholds, checked_offset, checked_rows
 
 
 @dataclass

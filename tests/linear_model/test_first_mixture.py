@@ -22,7 +22,7 @@ from skboost._row_blocks import Table
 from skboost.families import FAMILIES
 from skboost.linear_model import _model
 from skboost.linear_model._class_model import kind_of_prior, scale_of_classes
-from skboost.linear_model._layout import Layout
+from skboost.linear_model._model import Layout
 from skboost.priors import HalfTPrior, NormalPrior
 from skboost.strategies import GreedySearch
 

@@ -16,7 +16,7 @@ from skboost import (
 from skboost.approximation import Mixture
 from skboost.families import FullGaussian, Laplace, StudentT
 from skboost.linear_model._count_predictive import CountPredictive, log_probability
-from skboost.linear_model._noise_predictive import NoisePredictive, mean_square_scale
+from skboost.linear_model._linear import NoisePredictive, mean_square_scale
 from skboost.priors import NoiseScalePrior
 from skboost.strategies import GreedySearch
 from skboost.targets import NormalNoise, StudentTNoise
