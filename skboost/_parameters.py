@@ -8,6 +8,18 @@ from inspect import Parameter, signature
 _signature = cache(signature)
 
 
+class ParameterNames:
+    """Mixin of estimators and priors: names of parameters are read once for a class.
+
+    A fit asks several times, and scikit-learn reads the signature every time.
+    """
+
+    @classmethod
+    @cache
+    def _get_param_names(cls):
+        return super()._get_param_names()
+
+
 def keeps_parameters(init):
     """Decorator of a constructor that keeps every argument under its own name.
 

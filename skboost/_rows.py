@@ -1,5 +1,7 @@
 """Rows in a canonical form: equal data in another order or grouping is equal data."""
 
+from functools import cache
+
 import numpy as np
 from scipy import sparse
 
@@ -61,6 +63,7 @@ def _hash_values(values):
     return bits
 
 
+@cache
 def _column_keys(n):
     return _hash_values(np.arange(1, n + 1, dtype=float)) | np.uint64(1)
 

@@ -1,12 +1,11 @@
 """What every estimator has around a fit, and what every boosted one does with a fit."""
 
 from contextlib import contextmanager
-from functools import cache
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from skboost._parameters import refuse_unknown
+from skboost._parameters import ParameterNames, refuse_unknown
 from skboost._pickles import read, written
 from skboost._random import root_seed
 from skboost._sklearn import CallbackSupportMixin
@@ -30,7 +29,7 @@ def callback_data(X, y, sample_weight=None, **more):
     return {"X": X, "y": y, "metadata": metadata or None}
 
 
-class FittingEstimator(CallbackSupportMixin, BaseEstimator):
+class FittingEstimator(ParameterNames, CallbackSupportMixin, BaseEstimator):
     """What every estimator here does around a fit: pickles know their version, and a
     fit that fails leaves no trace.
     """
@@ -41,12 +40,6 @@ class FittingEstimator(CallbackSupportMixin, BaseEstimator):
     def __new__(cls, *args, **kwargs):
         refuse_unknown(cls.__name__, cls.__init__, cls._elsewhere, kwargs)
         return super().__new__(cls)
-
-    @classmethod
-    @cache
-    def _get_param_names(cls):
-        # A fit asks several times, and scikit-learn reads the signature every time.
-        return super()._get_param_names()
 
     def __getstate__(self):
         return written(super().__getstate__())

@@ -264,17 +264,18 @@ def propagated_nodes(proposer, target, settings):
 def mixture_of(parts, target, family):
     """Components, weights and a `ScaleNode` each, of `ScaleNodes` of every kind."""
     share = softmax([part.log_evidence for part in parts])
-    nodes, components, weights = [], (), []
+    nodes, moments, weights = [], [], []
     for kind, part in enumerate(parts):
         some = np.flatnonzero(np.minimum(part.weights, share[kind]) >= _LIGHTEST)
         if not some.size:
             continue
-        log_evidence, *moments = part.given(some)
+        log_evidence, *given = part.given(some)
         values = zip(part.log_s[some], part.bounded[some], log_evidence, strict=True)
         nodes += [ScaleNode(float(s), kind, bool(b), float(z)) for s, b, z in values]
-        components += components_of(target, family, *moments)
+        moments.append(given)
         weights.append(share[kind] * part.weights[some])
-    return components, np.concatenate(weights), nodes
+    moments = map(np.concatenate, zip(*moments, strict=True))
+    return components_of(target, family, *moments), np.concatenate(weights), nodes
 
 
 def _propagated_nodes(target, family):

@@ -251,9 +251,11 @@ def _heaviest(kinds, prior):
 def _nodes(target, quadratic, node, kinds):
     """`ScaleNodes` with shifted means; None where a quadratic is not close enough."""
     mean, covariance = _given(target, quadratic, node)
-    pull, miss, _ = shift_of(target, mean, np.linalg.cholesky(covariance))
+    pull, miss, told = shift_of(target, mean, np.linalg.cholesky(covariance))
     if not miss <= _CLOSE:
-        if type(target) is not GLMTarget or node is None:
+        # Predictors wider than what bends are matched by none, where rows are few.
+        hopeless = not told and len(target.rows) < _PART
+        if hopeless or type(target) is not GLMTarget or node is None:
             return None
         quadratic, kinds = _matched(target, quadratic, node, pull)
         pull = np.zeros(target.dim)
@@ -288,10 +290,9 @@ def shift_at(target, component):
     normal = type(prior) is NormalPrior and isinstance(component.family, FullGaussian)
     if not (plain and normal):
         return np.inf, False
-    mean, covariance = component.moments()
+    mean, _, factor = component.structure()
     about = target.centring.about
-    factor = about(np.linalg.cholesky(covariance).T).T
-    return shift_of(target, about(mean), factor)[1:]
+    return shift_of(target, about(mean), about(factor.T).T)[1:]
 
 
 def _matched(target, quadratic, node, pull):

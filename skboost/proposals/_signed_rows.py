@@ -90,7 +90,8 @@ class SignedRows:
         """
         predictors, n_priors = self.predictors(variances), len(variances)
         sites = sites or self.initial(n_priors)
-        near = np.flatnonzero(~self.too_wide(predictors))
+        wide = self.too_wide(predictors)
+        near = np.flatnonzero(~wide) if wide.any() else slice(None)
         with np.errstate(all="ignore"):
             found = self._propagated(predictors.of(near), sites.of(near), tol)
         done = self.initial(n_priors)

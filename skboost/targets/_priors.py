@@ -8,6 +8,7 @@ from scipy.special import gammaln, ndtr
 from sklearn.base import BaseEstimator
 
 from skboost._math import LOG_2PI
+from skboost._parameters import ParameterNames
 from skboost.targets._quadrature import LogGrid, gaussian_expectation_1d
 from skboost.targets._scale_mixtures import horseshoe_mixture
 
@@ -47,7 +48,7 @@ def validate_scale(scale, n):
     return np.array(np.broadcast_to(values, (n,)))
 
 
-class Prior(BaseEstimator):
+class Prior(ParameterNames, BaseEstimator):
     """Prior with independent coordinates theta_j = scale_j * z_j.
 
     A subclass gives ``_standard(z)``: log density and score of z. It may override

@@ -12,10 +12,11 @@ from scipy.special import betaln, gammaln
 from sklearn.base import BaseEstimator
 
 from skboost._math import LOG_2PI, bounded_exp, log_sum_exp
+from skboost._parameters import ParameterNames
 from skboost.targets._priors import NormalPrior, Prior
 
 
-class CheckedPrior(BaseEstimator):
+class CheckedPrior(ParameterNames, BaseEstimator):
     """A prior whose parameters are positive numbers."""
 
     def checked(self):
