@@ -112,13 +112,10 @@ class BoostedEstimator(FittingEstimator):
         return object.__getattribute__(self, name)
 
     def __dir__(self):
-        if "_later" not in vars(self):
-            return super().__dir__()
         # Notebooks look at all that is listed, which must not begin a fit.
+        known = vars(self) if "_later" in vars(self) else super().__dir__()
         names = object.__dir__(self)
-        return [
-            one for one in names if one in vars(self) or one.strip("_") + "_" != one
-        ]
+        return [one for one in names if one in known or one.strip("_") + "_" != one]
 
     def __getstate__(self):
         """Without the run, unless `warm_start` is to go on with it.

@@ -35,10 +35,9 @@ PRIOR_OF_CLASSES = [
 # many they are, the classes, and parameters of all of them together.
 _MANY, _MANY_OF_CLASSES = 1_000_000, 1_500_000
 _MOST_CLASSES, _MOST_PARAMETERS = 20, 1000
-# Of several classes: rows times columns times classes, and products that a matrix of
-# second derivatives and its root take, up to which modes at several scales take
-# seconds.
-_MOST_NUMBERS, _MOST_PRODUCTS = 20_000_000, 2e9
+# Products up to which modes of several classes at several scales take seconds, and what
+# a search for one takes of each number of every class.
+_MOST_PRODUCTS, _OF_A_SEARCH = 3e9, 400
 # Standard deviation of the normal prior of the power's logarithm, and deviations up to
 # which it is looked for. Without a prior separable rows make it infinite.
 _LOG_POWER, _FARTHEST = 0.5, 6.0
@@ -51,8 +50,8 @@ class ClassModel(LinearModel):
     classes: np.ndarray
     class_weight: object
     sharpening: float = 1.0
-    # Weights of modes of more than two classes, and their parameters.
-    stacked: tuple | None = None
+    # Stacked modes of more than two classes.
+    forecast: object = None
     # What the components of a fit say of some of its rows; see `moments_at_rows`.
     seen: tuple | None = None
 
@@ -87,26 +86,24 @@ class ClassModel(LinearModel):
         """
         n_rows, n, n_classes = len(rows), rows.n_features, len(self.classes)
         dim = n_classes * (1 + min(n, n_rows))
-        small = n_rows * n * n_classes <= _MOST_NUMBERS
-        small = small and (n_rows + dim) * dim**2 <= _MOST_PRODUCTS
+        products = n_rows * n * n_classes * (_OF_A_SEARCH + dim) + dim**3
         usual = type(getattr(self.prior, "coef", self.prior)) is NormalPrior
         wanted = automatic if sharpen == "auto" else sharpen
-        if wanted and small and usual:
+        if wanted and usual and products <= _MOST_PRODUCTS:
             known = automatic and self.prior.closed
             columns = 1.0 / column_moments(rows)[1] if known else self.scale[:n]
-            return replace(self, stacked=self._stacked(rows, columns))
+            return replace(self, forecast=self._stacked(rows, columns))
         if sharpen in ("auto", False):
             return self
         raise ValueError(
-            "sharpen=True of several classes needs a normal prior, at most "
-            f"{_MOST_NUMBERS:.0e} as the product of rows, columns and classes, and "
-            f"{_MOST_PRODUCTS:.0e} as that of rows and coefficients and the square of "
-            f"coefficients; got prior={name_of_prior(self.prior)!r}, {n_rows} x {n} "
-            f"numbers and {n_classes} classes. Set prior='auto', or sharpen=False."
+            "sharpen=True of several classes needs a normal prior and rows that take "
+            f"at most {_MOST_PRODUCTS:.0e} products; got prior="
+            f"{name_of_prior(self.prior)!r} and {n_rows} x {n} numbers of {n_classes} "
+            f"classes that take {products:.0e}. Set prior='auto', or sharpen=False."
         )
 
     def _stacked(self, rows, columns):
-        """Modes at scales that are about these of the columns."""
+        """What predicts by modes at scales that are about these of the columns."""
         n, n_classes = rows.n_features, len(self.classes)
         table = rows.every(1)
         X = table.X.toarray() if sparse.issparse(table.X) else np.asarray(table.X)
@@ -114,17 +111,10 @@ class ClassModel(LinearModel):
         width = self.scale[n] if self.layout.intercept else None
         some = weight > 0.0
         parts = X[some].astype(float), table.y[some].astype(int), weight[some]
-        return stacked_modes(*parts, n_classes, columns, width, self.temperature)
-
-    @property
-    def forecast(self):
-        """What answers about probabilities in place of `predictive`; None for that."""
-        if self.stacked is None:
-            return None
-        weights, modes = self.stacked
-        draws = modes.reshape(-1, modes.shape[2])
-        base = len(self.layout.features), self.layout.intercept, self.classes
-        return SoftmaxPredictive(SoftmaxClassifier(*base, draws, weights))
+        parts = *parts, n_classes, columns, width, self.temperature
+        weights, modes = stacked_modes(*parts)
+        base = n, self.layout.intercept, self.classes, np.concatenate(modes)
+        return SoftmaxPredictive(SoftmaxClassifier(*base, weights))
 
     def predictive(self, mixture):
         """What answers about rows; see `LinearModel`."""

@@ -68,9 +68,9 @@ def class_predictive(mixture, fit_intercept, classes, sharpening=1.0, merged=Non
         parts = [contrasts_part(one, n_classes) for one in mixture.components]
         nodes = nodes_of_mixture(mixture.weights, n_classes - 1, 2 * N_DRAWS)
         parts = mixture.weights, tuple(parts), nodes
-        model = ContrastsClassifier(*base, *parts, sharpening=sharpening)
+        model = ContrastsClassifier(*base, *parts)
     else:
-        model = _drawn_model(base, mixture, sharpening)
+        model = _drawn_model(base, mixture)
     return SoftmaxPredictive(model, reported)
 
 
@@ -78,11 +78,11 @@ def _binary_model(base, sharpening, parts_of, mixture):
     return BinaryClassifier(*base, *parts_of(mixture), sharpening=sharpening)
 
 
-def _drawn_model(base, mixture, sharpening=1.0):
+def _drawn_model(base, mixture):
     draws = posterior_draws(mixture)
     weights = np.full(len(draws), 1.0 / len(draws))
     draws = draws.reshape(len(draws) * len(base[-1]), -1)
-    return SoftmaxClassifier(*base, draws, weights, sharpening=sharpening)
+    return SoftmaxClassifier(*base, draws, weights)
 
 
 def contrasts_part(component, n_classes):

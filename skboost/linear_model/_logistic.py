@@ -66,11 +66,10 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, FlatRegression):
         True: of two classes those of the posterior to a power, `sharpening_`; of more
         those of modes at seven scales of one normal prior, stacked (Yao et al. 2018).
         ``"auto"``: these, for more than two classes where `prior` and `prior_scale` are
-        "auto" and rows times columns times classes are at most 2e7, and the square of
-        all d coefficients times rows and d at most 2e9. Else, and for False, averages
-        over the posterior. All but predictions is the posterior's, which several
-        classes then compute once it is asked for. `partial_fit` averages, and refuses
-        True.
+        "auto" and, of d coefficients of all classes, at most as many as rows in each,
+        rows x columns x classes x (d + 400) + d^3 is at most 3e9. Else, and for False,
+        averages over the posterior, from which all but predictions comes, once it is
+        asked for. `partial_fit` averages, and refuses True.
     max_iter : int or "auto", default="auto"
         Boosting iterations in total, the first component included: 1 is one Gaussian.
         Nodes, such as components for 4 to 21 scales of the prior, come in one by one,

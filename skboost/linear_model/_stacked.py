@@ -123,23 +123,9 @@ class _Rows:
         Of a row its likelihood to this power (n,) is left out. A Newton step from the
         mode of all: exact for a likelihood that is quadratic around it.
         """
-        p, bend = self._curved(theta)
-        m = bend.shape[1]
-        known = self._known(self._root(bend, scale), m)
-        bend, rest = power[:, None, None] * bend, power[:, None] * (p - self.codes)
-        rest = (rest @ self.contrasts)[:, :, None]
-        moved = known @ np.linalg.solve(np.eye(m) - bend @ known, rest)
-        eta = (self.Z @ theta + moved[:, :, 0]) @ self.contrasts.T
-        return np.maximum((self.codes * eta).sum(axis=1) - log_sum_exp(eta), _LEAST)
-
-    def _curved(self, theta):
-        """Probabilities (n, K), and what second derivatives of contrasts they make."""
         p, _ = responsibilities(self.Z @ theta @ self.contrasts.T)
         bend = p[:, :, None] * (np.eye(p.shape[1]) - p[:, None, :])
-        return p, self.contrasts.T @ bend @ self.contrasts
-
-    def _root(self, bend, scale):
-        """Lower root of the matrix of second derivatives, by contrasts."""
+        bend = self.contrasts.T @ bend @ self.contrasts
         n, m = self.Z.shape[1], bend.shape[1]
         hessian = np.empty((m, n, m, n))
         for a, b in zip(*np.triu_indices(m), strict=True):
@@ -147,20 +133,17 @@ class _Rows:
             hessian[a, :, b], hessian[b, :, a] = block, block.T
         hessian = hessian.reshape(m * n, m * n)
         hessian[np.diag_indices(m * n)] += np.tile(self._precision(scale), m)
-        return cho_factor(hessian, lower=True)[0]
-
-    def _known(self, root, m):
-        """Covariances (n_rows, m, m) of the contrasts of every row."""
-        n = self.Z.shape[1]
-        inverse = lapack.dpotri(root, lower=1)[0].reshape(m, n, m, n)
+        inverse, _ = lapack.dpotri(cho_factor(hessian, lower=True)[0], lower=1)
+        inverse = (np.tril(inverse) + np.tril(inverse, -1).T).reshape(m, n, m, n)
         known = np.empty((len(self.Z), m, m))
         for a, b in zip(*np.tril_indices(m), strict=True):
-            block = inverse[a, :, b]
-            if a == b:
-                block = np.tril(block) + np.tril(block, -1).T
-            own = np.einsum("ij,ij->i", self.Z @ block, self.Z)
+            own = np.einsum("ij,ij->i", self.Z @ inverse[a, :, b], self.Z)
             known[:, a, b] = known[:, b, a] = own
-        return known
+        bend, rest = power[:, None, None] * bend, power[:, None] * (p - self.codes)
+        rest = (rest @ self.contrasts)[:, :, None]
+        moved = known @ np.linalg.solve(np.eye(m) - bend @ known, rest)
+        eta = (self.Z @ theta + moved[:, :, 0]) @ self.contrasts.T
+        return np.maximum((self.codes * eta).sum(axis=1) - log_sum_exp(eta), _LEAST)
 
     def parameters(self, theta, scale, centre):
         """Coefficients, and the intercept at the zeros of the columns, (K, .)."""

@@ -101,7 +101,8 @@ def test_weights_of_many_rows_are_found_in_as_few_steps():
 def test_forecasts_are_stacked_modes_and_the_posterior_comes_when_asked(tmp_path):
     X, y, others, _ = rows_of_wine()
     model = clone(STACKED).fit(X, y)
-    weights, modes = model._model_.stacked
+    plain = model._model_.forecast.model
+    weights, modes = plain.weights, plain.draws.reshape(-1, 3, 6)
     each = [softmax(others @ m[:, :-1].T + m[:, -1], axis=1) for m in modes]
     expected = np.tensordot(weights, each, 1)
     assert_allclose(model.predict_proba(others), expected, atol=1e-12)
@@ -195,20 +196,19 @@ AVERAGES = {
 def test_where_the_prior_is_a_users_predictions_average(params):
     X, y, others, _ = rows_of_wine(24, 2)
     model = clone(STACKED).set_params(**params).fit(X, y)
-    assert model._model_.stacked is None
+    assert model._model_.forecast is None
     *_, last = model.staged_predict_proba(others)
     assert_allclose(model.predict_proba(others), last)
 
 
-@pytest.mark.parametrize("limit", ["_MOST_NUMBERS", "_MOST_PRODUCTS"])
-def test_rows_that_are_too_many_average_or_are_refused(limit, monkeypatch):
+def test_rows_that_are_too_many_average_or_are_refused(monkeypatch):
     X, y, _, _ = rows_of_wine(24, 2)
-    product = {"_MOST_NUMBERS": 24 * 2 * 3, "_MOST_PRODUCTS": (24 + 9) * 9**2}
-    monkeypatch.setattr(_class_model, limit, product[limit])
-    assert clone(STACKED).fit(X, y)._model_.stacked is not None
-    monkeypatch.setattr(_class_model, limit, product[limit] - 1)
+    products = 24 * 2 * 3 * (400 + 9) + 9**3
+    monkeypatch.setattr(_class_model, "_MOST_PRODUCTS", products)
+    assert clone(STACKED).fit(X, y)._model_.forecast is not None
+    monkeypatch.setattr(_class_model, "_MOST_PRODUCTS", products - 1)
     model = clone(STACKED).fit(X, y)
-    assert model._model_.stacked is None
+    assert model._model_.forecast is None
     with pytest.raises(ValueError, match="sharpen=True of several classes needs"):
         clone(STACKED).set_params(sharpen=True).fit(X, y)
 
@@ -220,7 +220,7 @@ def test_rows_whose_scale_is_not_learned_have_modes_in_the_units_of_columns():
     X = rng.standard_normal((4, 15))[y] + 2.0 * rng.standard_normal((7000, 15))
     unit = np.logspace(-3, 3, 15)
     plain, scaled = (clone(STACKED).fit(rows, y) for rows in (X, X * unit))
-    assert plain._model_.prior.closed and plain._model_.stacked is not None
+    assert plain._model_.prior.closed and plain._model_.forecast is not None
     found = scaled.predict_proba(X[:50] * unit)
     assert_allclose(found, plain.predict_proba(X[:50]), atol=2e-4)
 
@@ -232,13 +232,13 @@ def test_updates_average_and_go_on_from_stacked_fits():
         clone(STACKED).set_params(sharpen=sharpen, **quick).fit(X[:16], y[:16])
         for sharpen in ("auto", False)
     )
-    assert model._model_.stacked is not None
+    assert model._model_.forecast is not None
     for one in (model, plain):
         one.partial_fit(X[16:], y[16:])
-    assert model._model_.stacked is None
+    assert model._model_.forecast is None
     assert_allclose(model.predict_proba(others), plain.predict_proba(others))
     first = clone(STACKED).set_params(**quick).partial_fit(X[:16], y[:16])
-    assert first._model_.stacked is None
+    assert first._model_.forecast is None
 
 
 def test_whoever_listens_or_goes_on_has_the_run_within_fit():
@@ -246,7 +246,7 @@ def test_whoever_listens_or_goes_on_has_the_run_within_fit():
     hook = Hook()
     model = clone(STACKED).set_callbacks(hook).fit(X, y)
     assert "end iteration" in hook.calls and "_fit" in vars(model)
-    assert model._model_.stacked is not None
+    assert model._model_.forecast is not None
     model = clone(STACKED).set_params(warm_start=True, max_iter=1, tol=0.0).fit(X, y)
     before = model.predict_proba(others)
     model.set_params(max_iter=2).fit(X, y)
