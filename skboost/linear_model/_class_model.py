@@ -61,10 +61,8 @@ class ClassModel(LinearModel):
         Of more than two classes with modes in place of the average; of two with the
         power of probabilities that these rows ask for.
         """
-        given = [estimator.prior, estimator.prior_scale]
-        automatic = all(isinstance(one, str) and one == "auto" for one in given)
         if len(self.classes) > 2:
-            return self._with_modes(rows, estimator.sharpen, automatic)
+            return self._with_modes(rows, estimator)
         if estimator.sharpen in ("auto", False):
             return self
         target = self.joint(rows)
@@ -78,8 +76,8 @@ class ClassModel(LinearModel):
             )
         return replace(self, sharpening=sharpening_power(*left_out(target, family)))
 
-    def _with_modes(self, rows, sharpen, automatic):
-        """The same with `stacked_modes`, where these rows and `sharpen` ask for them.
+    def _with_modes(self, rows, estimator):
+        """The same with `stacked_modes`, where rows and the estimator ask for them.
 
         Where the prior and its scale are automatic, the scales are about one per
         standard deviation of a column, also for rows whose scale is not learned.
@@ -88,6 +86,8 @@ class ClassModel(LinearModel):
         dim = n_classes * (1 + min(n, n_rows))
         products = n_rows * n * n_classes * (_OF_A_SEARCH + dim) + dim**3
         usual = type(getattr(self.prior, "coef", self.prior)) is NormalPrior
+        given, sharpen = (estimator.prior, estimator.prior_scale), estimator.sharpen
+        automatic = all(isinstance(one, str) and one == "auto" for one in given)
         wanted = automatic if sharpen == "auto" else sharpen
         if wanted and usual and products <= _MOST_PRODUCTS:
             known = automatic and self.prior.closed

@@ -367,9 +367,7 @@ class BayesianClassifier(ClassAnswers):
 
 
 def staged_predict_proba(self, X, offset=None):
-    """Predictive probabilities after every iteration; the last is the final one.
-
-    They average over the posterior, also where `predict_proba` has stacked modes.
+    """Averages over the posterior after every iteration; the last is the final one.
 
     Parameters
     ----------

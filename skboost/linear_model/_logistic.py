@@ -80,10 +80,9 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, FlatRegression):
         than a Gaussian fitted to 1,000 exact draws leaves, or the next component likely
         gains a tenth of that. A number goes on until it is gained no more, 0 always.
     max_time : float, default=None
-        Seconds of the posterior. They bind within an iteration: the one under way is
-        given up, and what is reported was computed before. The first one is cut short
-        where it must be: nodes that are fitted by then make the mixture, as
-        ``message_`` says.
+        Seconds of the posterior, also within an iteration: the one under way is given
+        up. The first one is cut short where it must be: nodes that are fitted by then
+        make the mixture, as ``message_`` says.
     warm_start : bool, default=False
         Go on with the last run up to `max_iter` iterations in total, on the same data,
         as one long run would have. A pickle can go on only where this is True.
