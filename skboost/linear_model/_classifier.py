@@ -246,8 +246,7 @@ class BayesianClassifier(ClassAnswers):
 
     def _forecast(self):
         """What answers about probabilities: the mixture, but for stacked modes."""
-        own = getattr(self._model_, "forecast", None)
-        return self._predictive() if own is None else own
+        return self._model_.forecast or self._predictive()
 
     def _asked(self, X, offset=None, reported=False, forecast=False):
         """What answers about rows, and these as the plain model takes them."""

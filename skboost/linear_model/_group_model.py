@@ -122,13 +122,8 @@ class GroupModel:
         n = self.levels.covariances.n_levels + (self.response.noise_name is not None)
         return self.layout.further[:n]
 
-    @property
-    def constraints(self):
-        """From coordinates to scales as users know them; None without any."""
-        return self._constraints(len(self.layout.names))
-
     def _constraints(self, dim):
-        """Of the last of `dim` coordinates."""
+        """From the last of `dim` coordinates to scales as users know them, or None."""
         found = self.levels.constraints(dim - len(self.levels.names))
         return Constraints(found, dim) if found else None
 
@@ -140,7 +135,8 @@ class GroupModel:
         )
 
         def posterior(mixture, names, constraints):
-            return as_posterior(whole(mixture), names, self.constraints)
+            constraints = self._constraints(len(self.layout.names))
+            return as_posterior(whole(mixture), names, constraints)
 
         return posterior, self._constraints(target.dim)
 

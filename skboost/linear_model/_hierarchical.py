@@ -34,7 +34,7 @@ from skboost.linear_model._groups import (
     numbers_of,
     seen,
 )
-from skboost.linear_model._methods import coef_interval, tails_of
+from skboost.linear_model._methods import tails_of
 from skboost.linear_model._model import SCALED_CONSTRAINTS
 from skboost.linear_model._row_keywords import (
     checked_offset,
@@ -211,7 +211,7 @@ class HierarchicalEstimator(FormulaEstimator):
             responses = response.drawn(shared, eta[:, drawn])
             yield some, responses if trials is None else responses.tried(trials[some])
 
-    _named, coef_interval = drawn_by_name, coef_interval
+    _named = drawn_by_name
 
     def group_effects_interval(self, level=0.9):
         """Central credible intervals of the group effects.

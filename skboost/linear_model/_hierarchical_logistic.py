@@ -133,8 +133,15 @@ class BoostedHierarchicalLogisticRegression(ClassAnswers, HierarchicalEstimator)
 
     def _labels(self, X, y):
         """The response of labels, and these as numbers."""
-        classes, codes = two_classes(checked_labels(self, X, y))
-        return ClassResponse(classes), codes
+        labels = check_labels(one_for_each_row(self, X, y))
+        classes, codes = np.unique(labels, return_inverse=True)
+        if len(classes) != 2:
+            raise ValueError(
+                f"y must hold labels of two classes; got {len(classes)} "
+                f"class{'es' * (len(classes) > 1)}. Only binary classification is "
+                "supported."
+            )
+        return ClassResponse(classes), codes.astype(float)
 
     predict = with_groups(ClassAnswers.predict)
     predict_proba = with_groups(ClassAnswers.predict_proba)
@@ -146,28 +153,9 @@ class BoostedHierarchicalLogisticRegression(ClassAnswers, HierarchicalEstimator)
     def _coded(self, X, y, trials=None):
         if trials is not None:
             return super()._coded(X, y, trials)
-        return ranks_of(checked_labels(self, X, y), self.classes_)
+        return ranks_of(one_for_each_row(self, X, y), self.classes_)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         return tags
-
-
-def checked_labels(estimator, X, y):
-    """Labels, (n_samples,); a ValueError where they are none."""
-    y = one_for_each_row(estimator, X, y)
-    check_labels(y)
-    return y
-
-
-def two_classes(y):
-    """The classes of labels, and labels as zeros and ones."""
-    classes, codes = np.unique(y, return_inverse=True)
-    if len(classes) != 2:
-        raise ValueError(
-            f"y must hold labels of two classes; got {len(classes)} "
-            f"class{'es' * (len(classes) > 1)}. Only binary classification is "
-            "supported."
-        )
-    return classes, codes.astype(float)

@@ -9,9 +9,10 @@ from skboost.linear_model._group_responses import OrdinalResponse
 from skboost.linear_model._hierarchical import HIERARCHICAL_CONSTRAINTS
 from skboost.linear_model._hierarchical_logistic import (
     BoostedHierarchicalLogisticRegression,
-    checked_labels,
 )
+from skboost.linear_model._methods import one_for_each_row
 from skboost.linear_model._ordinal import order_of, ranks_of
+from skboost.linear_model._sources import check_labels
 
 
 class BoostedHierarchicalOrdinalRegression(BoostedHierarchicalLogisticRegression):
@@ -189,7 +190,7 @@ class BoostedHierarchicalOrdinalRegression(BoostedHierarchicalLogisticRegression
 
     def _labels(self, X, y):
         order = order_of(self.categories, X, y)
-        labels = checked_labels(self, X, y)
+        labels = check_labels(one_for_each_row(self, X, y))
         classes = np.unique(labels) if order is None else order
         if len(classes) < 2:
             raise ValueError(

@@ -13,7 +13,7 @@ from skboost.linear_model._hierarchical import (
     HierarchicalEstimator,
 )
 from skboost.linear_model._model import DISPERSION_PRIOR
-from skboost.linear_model._regressor import CountAnswers, checked_counts
+from skboost.linear_model._regressor import CountAnswers
 from skboost.linear_model._row_keywords import checked_offset
 
 
@@ -166,7 +166,7 @@ class BoostedHierarchicalPoissonRegression(CountAnswers, HierarchicalEstimator):
 
     def _learn(self, rows, data, again):
         X, y, sample_weight, *more = rows
-        counts = checked_counts(self, X, y)
+        counts = self._coded(X, y)
         offset = checked_offset(*more, len(counts))
         response = COUNTS[self.likelihood](self.dispersion_prior)
         grouped = read_groups(self, X, counts, sample_weight, response, offset)

@@ -95,7 +95,7 @@ class OnlineModel:
     level: float = 0
 
     # No rows of a stream have offsets; noise of numbers is normal.
-    exposed = False
+    exposed, forecast = False, None
     noise = NormalNoise()
 
     def about(self, batch, scale):

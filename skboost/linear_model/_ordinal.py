@@ -372,8 +372,7 @@ def order_of(categories, X, y):
 
 def ranks_of(y, order):
     """The place of every label in the order of the classes."""
-    labels = column_or_1d(y)
-    check_labels(labels)
+    labels = check_labels(column_or_1d(y))
     by_name = np.argsort(order)
     advice = "Name all classes in categories."
     return by_name[codes_of(labels, np.asarray(order)[by_name], advice)]

@@ -3,6 +3,7 @@
 import numpy as np
 from scipy.special import xlogy
 from sklearn.base import RegressorMixin
+from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from skboost._sklearn import check_sample_weight
@@ -10,14 +11,30 @@ from skboost.linear_model._answers import Answers, FlatAnswers, answer, with_exp
 from skboost.linear_model._drawn import DrawnCounts, DrawnNumbers
 from skboost.linear_model._methods import check_quantiles, checked_numbers, tails_of
 from skboost.linear_model._ratios import ratio_table
-from skboost.linear_model._row_keywords import score_with_offset
 from skboost.targets import Poisson
 
 
 class NumberAnswers(Answers, RegressorMixin):
     """Predictive distributions that add noise to the linear predictor."""
 
-    score = score_with_offset
+    def score(self, X, y, sample_weight=None, offset=None):
+        """R squared of the predictive means.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+        offset : array-like of shape (n_samples,), default=None
+            As in `predict`.
+
+        Returns
+        -------
+        float
+            At most 1; see `sklearn.metrics.r2_score`.
+        """
+        mean = self.predict(X, offset=offset)
+        return r2_score(y, mean, sample_weight=sample_weight)
 
     @answer
     def predict(self, X, return_std=False, offset=None, **of_groups):
@@ -253,7 +270,8 @@ class CountAnswers(NumberAnswers):
         return self._as_dispersion([last.quantile(one) for one in p])
 
     def _coded(self, X, y):
-        return checked_counts(self, X, y)
+        y = checked_numbers(self, X, y)
+        return Poisson().checked(y, len(y))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -274,12 +292,6 @@ class BayesianCountRegressor(FlatAnswers, CountAnswers):
 
     def _given(self, eta, dispersion):
         return DrawnCounts(eta, dispersion)
-
-
-def checked_counts(estimator, X, y):
-    """Counts, (n_samples,); a ValueError where they are none."""
-    y = checked_numbers(estimator, X, y)
-    return Poisson().checked(y, len(y))
 
 
 def explained_deviance(y, mean, weight, offset):

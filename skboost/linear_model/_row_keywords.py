@@ -1,7 +1,7 @@
 """What rows come with beside X and y: trials of counts, offsets, columns by name."""
 
 import numpy as np
-from sklearn.metrics import accuracy_score, r2_score
+from sklearn.metrics import accuracy_score
 from sklearn.utils import check_consistent_length, column_or_1d
 
 from skboost._columns import refuse_dates
@@ -105,19 +105,16 @@ def score_of_trials(self, X, y, sample_weight=None, trials=None, offset=None):
 
 
 def of_columns(X, **keywords):
-    """Keywords of rows as arrays; a string is the name of a column of X."""
-    return [_column(X, *item) for item in keywords.items()]
-
-
-def _column(X, name, value):
-    if not isinstance(value, str):
-        return value
-    if value not in getattr(X, "columns", ()):
-        raise ValueError(
-            f"{name} must be numbers, or the name of a column where X is a data "
-            f"frame; got {value!r}, which is none."
-        )
-    return np.asarray(X[value])
+    """Keywords for each row; a text is the name of a column of X, a data frame."""
+    for name, value in keywords.items():
+        if isinstance(value, str):
+            if value not in getattr(X, "columns", ()):
+                raise ValueError(
+                    f"{name} must be numbers, or the name of a column where X is a "
+                    f"data frame; got {value!r}, which is none."
+                )
+            keywords[name] = np.asarray(X[value])
+    return [*keywords.values()]
 
 
 class NewRows:
@@ -189,23 +186,3 @@ _COUNTS = (
     "the exposure of its counts", "an exposure of one each", "exposure= or offset="
 )  # fmt: skip
 _OTHERS = "the offset of its rows", "an offset of zero", "offset="
-
-
-def score_with_offset(self, X, y, sample_weight=None, offset=None):
-    """R squared of the predictive means.
-
-    Parameters
-    ----------
-    X : {array-like, sparse matrix} of shape (n_samples, n_features)
-    y : array-like of shape (n_samples,)
-    sample_weight : array-like of shape (n_samples,), default=None
-    offset : array-like of shape (n_samples,), default=None
-        As in `predict`.
-
-    Returns
-    -------
-    float
-        At most 1; see `sklearn.metrics.r2_score`.
-    """
-    mean = self.predict(X, offset=offset)
-    return r2_score(y, mean, sample_weight=sample_weight)

@@ -84,9 +84,7 @@ class Labels(Responses):
 
     def checked(self, y, n_rows):
         """Labels of a block, (n_rows,)."""
-        y = column_or_1d(y)
-        check_labels(y)
-        return y
+        return check_labels(column_or_1d(y))
 
     def _summary(self, X, y, weight, offset):
         labels, codes = np.unique(y, return_inverse=True)
@@ -148,12 +146,9 @@ class Numbers(Responses):
             estimator, X, one_response(y), reset=reset, accept_sparse="csr",
             dtype=np.float64, y_numeric=True,
         )  # fmt: skip
-        return self._table(X, y, sample_weight, offset)
-
-    def _table(self, X, y, sample_weight, offset):
         weight = row_weights(X, sample_weight)
         y = self.checked(y, X.shape[0])
-        return Table.canonical(X, y, weight, n_jobs=self.n_jobs)
+        return canonical(X, y, weight, offset, self.n_jobs)
 
     def checked(self, y, n_rows):
         """Responses of a block, (n_rows,)."""
@@ -169,10 +164,6 @@ class Counts(Numbers):
     """Responses that are counts, of rows with offsets."""
 
     adds_offsets = True
-
-    def _table(self, X, y, sample_weight, offset):
-        y = self.checked(y, X.shape[0])
-        return canonical(X, y, row_weights(X, sample_weight), offset, self.n_jobs)
 
 
 def canonical(X, y, weight, offset, n_jobs):
@@ -195,9 +186,7 @@ NAME_CLASSES = ", or name all classes in partial_fit(classes=...)"
 def learned_classes(y, named, before, advice=""):
     """The classes, sorted: of labels, as a user `named` them, or those of `before`."""
     if before is None:
-        labels = np.asarray(y if named is None else named)
-        check_labels(labels)
-        classes = np.unique(labels)
+        classes = np.unique(check_labels(np.asarray(y if named is None else named)))
         if len(classes) < 2:
             raise ValueError(
                 "y must have at least two classes; got one class "
@@ -252,6 +241,7 @@ def check_labels(labels):
     # Two whole numbers or strings are labels: to know that is a tenth of a small fit.
     if labels.dtype.kind not in "iubU" or len(np.unique(labels)) > 2:
         check_classification_targets(labels)
+    return labels
 
 
 def row_weights(X, sample_weight):
