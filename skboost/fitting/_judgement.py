@@ -175,9 +175,9 @@ def _by_new_draws(problem, run, mixture):
     modes = run.state.modes if began and run.modes is None else run.modes
     if modes is None or not mixture.equals(run.state.mixture):
         modes = engine.proposer.find_modes(target, fresh, run.state.modes, *key)
-    every = replace(settings, tol=0.0)
-    lacking = engine.proposer.missed_modes(mixture, modes, log_evidence, every)
-    missed = tuple(one for one in lacking if one.mass > settings.tol)
+    known = mixture, modes, log_evidence
+    missed = tuple(engine.proposer.missed_modes(*known, settings))
+    lacking = engine.proposer.missed_modes(*known, replace(settings, tol=0.0))
     numbers = frozenset(one.index for one in lacking)
     return Judgement(fresh, remaining, modes, missed, numbers)
 

@@ -131,10 +131,10 @@ def _uncertified(missed, place):
     shown = [[float(f"{x:.4g}") for x in row] for row in places]
     return (
         f"uncertified: probes outside the mixture found {len(missed)} "
-        f"mode{'s' * (len(missed) > 1)} that it lacks, the heaviest with about "
-        f"{100 * missed[0].mass:.2g} % of the posterior's mass. Pass more iterations "
-        "(max_iter) or max_components, or start there, too (x0 of boost_posterior): "
-        f"{shown}. "
+        f"mode{'s' * (len(missed) > 1)} that it lacks, with about "
+        f"{100 * sum(one.mass for one in missed):.2g} % of the posterior's mass. Pass "
+        "more iterations (max_iter) or max_components, or start there, too (x0 of "
+        f"boost_posterior): {shown}. "
     )
 
 

@@ -73,7 +73,7 @@ class BoostingResult(VersionedPickle):
         a hard edge of the density, at most that itself.
     message : str
         Why the run ended; it begins with "uncertified" where probes outside the
-        mixture found a mode that it lacks, with more than `tol` of the mass.
+        mixture found modes that it lacks, together with more than `tol` of the mass.
     n_iter : int
         Iterations done.
     n_evaluations : int

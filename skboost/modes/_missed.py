@@ -79,8 +79,10 @@ def weighed(target, modes, seed):
 
 
 def missed_modes(modes, mixture, log_evidence, tol, surely=True):
-    """Modes outside a mixture with more than ``tol`` of the mass, heaviest first.
+    """Modes outside a mixture, heaviest first; what is left out holds at most ``tol``.
 
+    The lightest are left out as long as all of them together have no more than that
+    share of the mass.
     `log_evidence` is that of the part of the posterior that the mixture reaches, nats.
     A Laplace approximation holds little of a heavy tail: what it says of one mode is
     compared with what it says of those that the mixture has. Where a component was
@@ -113,11 +115,8 @@ def missed_modes(modes, mixture, log_evidence, tol, surely=True):
     # What a few draws say of one mode by mistake dismisses no other.
     others = np.logaddexp.reduce(outside) if surely else outside
     share = np.exp(outside - np.logaddexp(reached, others))
-    # A mixture without that share of the mass has KL(q || p) as large as it.
-    return [
-        MissedMode(
-            modes.components[known[i][0]].location(), float(share[i]), known[i][0]
-        )
-        for i in np.argsort(-share, kind="stable")
-        if share[i] > tol
-    ]
+    # A mixture without a share of the mass has KL(q || p) as large as that.
+    order = np.argsort(share, kind="stable")
+    missed = order[np.cumsum(share[order]) > tol][::-1]
+    found = [(known[i][0], float(share[i])) for i in missed]
+    return [MissedMode(modes.components[k].location(), mass, k) for k, mass in found]

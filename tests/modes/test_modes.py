@@ -1,6 +1,7 @@
 """Looking for modes: climbs, openings with all of them, and what probes can not see."""
 
 import json
+from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -481,6 +482,21 @@ class TestProbes:
         assert [mode.in_mixture for mode in result.modes_found] == [True, False]
         assert_allclose(result.modes_found[1].mass, 0.004, rtol=0.05)
 
+    @pytest.mark.parametrize("limits", [{}, {"max_components": 1}])
+    def test_light_modes_that_together_have_mass_are_not_left_out(self, limits):
+        angles = np.arange(6) * np.pi / 3.0
+        around = 15.0 * np.column_stack([np.cos(angles), np.sin(angles)])
+        means = np.concatenate([np.zeros((1, 2)), around])
+        density = normals(means, np.array([0.964, *np.full(6, 0.006)]))
+        parts = {"search": GreedySearch(**limits), "random_state": 0}
+        with pytest.warns(ConvergenceWarning) if limits else nullcontext():
+            result = boost_posterior(density, 2, **parts)
+        lacking = sum(one.mass for one in result.modes_found if not one.in_mixture)
+        # Each has less than the default `tol` of .01, all have .036.
+        assert result.converged == (lacking <= 0.01)
+        assert result.message.startswith("uncertified") == (lacking > 0.01)
+        assert (lacking > 0.01) == bool(limits)
+
     @pytest.mark.parametrize("dim", [2, 201])
     def test_the_message_says_where_none_were_sent(self, dim):
         result = boost_posterior(
@@ -792,6 +808,24 @@ class TestMissed:
         # A share of exp(-1) beside one.
         assert found.index == 1 and found.mass == pytest.approx(
             1 / (1 + np.e), abs=0.01
+        )
+
+    @pytest.mark.parametrize(("tol", "n_missed"), [(0.03, 0), (0.01, 2), (0.003, 4)])
+    def test_what_is_left_out_has_less_than_tol_together(self, tol, n_missed):
+        """Of four modes with shares of .007, .006, .005 and .004 beside the mixture."""
+        family, shares = DiagonalGaussian(), np.array([7.0, 5.0, 4.0, 6.0]) / 1000
+        means, width = 40.0 * np.arange(5)[:, None], np.ones(1)
+        every = [Component(family, family.from_moments(x, width)) for x in means]
+        weights = np.array([1.0 - shares.sum(), *shares])
+        target = CallableTarget(Mixture(tuple(every), weights).log_density, 1)
+        modes = weighed(target, Modes(tuple(every), tuple(np.log(weights))), 0)
+        mixture = Mixture(tuple(every[:1]), np.ones(1))
+        found = missed_modes(modes, mixture, np.log(weights[0]), tol)
+        assert [one.index for one in found] == [1, 4, 2, 3][:n_missed]
+        assert_allclose(
+            [one.mass for one in found],
+            [0.007, 0.006, 0.005, 0.004][:n_missed],
+            rtol=1e-6,
         )
 
     def test_what_few_draws_say_of_one_mode_dismisses_no_other(self):
