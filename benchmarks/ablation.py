@@ -46,7 +46,6 @@ WITHOUT = {
     "refine": {"refine": False},
     "search_modes": {"search_modes": False},
     "split": {"split": False},
-    "second start": {"n_restarts": 1},
     # One more search for modes before a run says that it has converged.
     "last look": {"last_look": lambda self, target, state: (state.modes, None)},
 }

@@ -26,9 +26,7 @@ class Settings:
     """
 
     n_draws: int = 512
-    # A second start of every search is clear on none of 30 targets and costs two per
-    # cent of the seconds; without orbits it kept two of six bananas from ending .005
-    # nats too early, with them it gains .0016 there and nothing on average.
+    # Runs of coordinate ascent of conjugate models, whose optima depend on the start.
     n_restarts: int = 2
     n_fresh: int = 2048
     tol: float = 1e-2

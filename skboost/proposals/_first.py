@@ -159,7 +159,7 @@ def _best_of_short_searches(problems, budget, settings):
     if len(problems) == 1:
         return problems[0].start, problems[0]
     values = chunked_map(_value_at_start, problems, settings.n_jobs, "shared")
-    order = np.argsort(-np.array(values), kind="stable")[: max(2, settings.n_restarts)]
+    order = np.argsort(-np.array(values), kind="stable")[:2]
     problems = [problems[k] for k in order]
     ends = map(partial(ascend, max_iter=10, budget=budget), problems)
     (x, _), problem = max(zip(ends, problems, strict=True), key=lambda one: one[0][1])

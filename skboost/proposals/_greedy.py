@@ -95,7 +95,7 @@ def residual_points(context, n, rng, n_probes=256):
     return theta[np.unique(chosen)]
 
 
-def starting_components(context, family, settings, rng):
+def starting_components(context, family, rng):
     """Starts in a family: rescaled copies of heavy components, and at residual
     points."""
     owners = context.fixed.components
@@ -104,7 +104,7 @@ def starting_components(context, family, settings, rng):
         heavy = owners.components[k].in_family(family)
         # Widths of the copies of heavy components.
         starts += [heavy.widen(width) for width in (0.6, 1.7)]
-    points = residual_points(context, 2 * settings.n_restarts + 2, rng)
+    points = residual_points(context, 4, rng)
     if not len(points):
         return starts
     nearest = owners.responsibilities(points).argmax(axis=1)
@@ -170,14 +170,13 @@ def best_stop(context, objective, problems, draws, settings):
 def best_candidate(context, objective, family, settings):
     """The best component found for what the mixture misses.
 
-    Every start is valued on common draws. The best ``n_restarts`` of every variant of
-    the family are searched a few steps, and the winner to convergence; or each is
-    searched, and stopped early, where the objective asks for that.
+    Every start is valued on common draws. The best one of every variant of the family
+    is searched a few steps, and the winner to convergence; or each is searched, and
+    stopped early, where the objective asks for that.
     """
     problems = [
-        problem
+        _from_best_start(context, objective, variant, settings)
         for variant in family.variants()
-        for problem in _problems(context, objective, variant, settings)
     ]
     if objective.early_stopping:
         draws = partial(_unseen_draws, context, settings)
@@ -205,13 +204,13 @@ def _unseen_draws(context, settings, family):
     return family.matched_draws(settings.n_draws, context.target.dim, rng)
 
 
-def _problems(context, objective, family, settings):
-    """The problems of the starts that promise most."""
+def _from_best_start(context, objective, family, settings):
+    """The problem of the start that promises most."""
     dim = context.target.dim
     rng = generator(settings.seed, context.iteration, SEARCH)
     base = objective.base_draws(family, settings.n_draws, dim, rng)
-    starts = starting_components(context, family, settings, rng)
+    starts = starting_components(context, family, rng)
     starts += [mode.in_family(family) for mode in context.mode_candidates]
     values, weights = objective.rank_starts(context, starts, base, rng, settings)
-    order = np.argsort(-values, kind="stable")[: settings.n_restarts]
-    return [objective.problem(context, starts[k], weights[k], base) for k in order]
+    best = np.argsort(-values, kind="stable")[0]
+    return objective.problem(context, starts[best], weights[best], base)

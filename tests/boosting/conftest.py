@@ -109,7 +109,6 @@ def make_boosting(density, dim=1, **chosen):
         "starts": np.zeros((1, dim)),
         "n_draws": 128,
         "n_fresh": 512,
-        "n_restarts": 1,
     } | chosen
     pair = density if isinstance(density, tuple) else (density, None)
     log_density, gradient = KNOWN.get(density, pair)

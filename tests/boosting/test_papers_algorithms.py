@@ -75,7 +75,7 @@ def test_the_weights_take_the_step_of_the_rule(engine, step_size, corrective):
     objective = Watched(early_stopping=False)
     boosting = engine(
         LOPSIDED, objective=objective, step_size=rule, corrective=corrective,
-        refine=False, n_restarts=1, tol=0.0, starts=np.ones((1, 1)),
+        refine=False, tol=0.0, starts=np.ones((1, 1)),
     )  # fmt: skip
     state, _ = boosting.init()
     memory = None
@@ -125,7 +125,7 @@ def test_the_component_maximises_the_residual_elbo(engine, entropy_weight, dim):
     objective, density = Watched(entropy_weight, early_stopping=False), in_many(dim)
     boosting = engine(
         density, dim, objective=objective, step_size="predefined", corrective="none",
-        family="gaussian-diag", refine=False, n_restarts=1, tol=0.0,
+        family="gaussian-diag", refine=False, tol=0.0,
         starts=np.ones((1, dim)),
     )  # fmt: skip
     state, _ = boosting.init()

@@ -166,7 +166,7 @@ def test_the_start_that_leads_to_the_largest_gain_wins():
     modes = tuple(component(centre, 1.0) for centre in (0.0, -8.0))
     context = SearchContext(target, mixture, fixed, pool, 1, False, modes)
     proposer = DensityProposer(FAMILY, JointGain(), np.zeros((1, 1)))
-    found = proposer.propose(target, context, Settings(n_restarts=12, seed=0))
+    found = proposer.propose(target, context, Settings(seed=0))
     assert_allclose(found.location(), [-8.0], atol=0.5)
 
 

@@ -126,7 +126,7 @@ class Parabola:
 
 def test_the_best_of_several_starts_is_searched():
     problems = [Parabola(top) for top in (0.0, 5.0, 1.0, -3.0)]
-    x, best = _best_of_short_searches(problems, Budget(), Settings(n_restarts=2))
+    x, best = _best_of_short_searches(problems, Budget(), Settings())
     assert best is problems[1]
     assert x == [0.0]
     assert _best_of_short_searches(problems[:1], None, None)[1] is problems[0]
