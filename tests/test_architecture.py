@@ -121,7 +121,7 @@ def room_of(module):
 def imported_files(path, modules):
     """Names of the package's files that a file imports, inside of functions too.
 
-    ``from skboost.posterior import _tables`` imports a file where `modules` has it,
+    ``from skboost.posterior import _backed`` imports a file where `modules` has it,
     ``from skboost.posterior import Mode`` the folder's ``__init__``.
     """
     found = set()
@@ -264,7 +264,7 @@ def test_functions_and_files_stay_small():
     ("source", "files"),
     [
         ("from ..posterior import Mode", ["posterior"]),
-        ("from skboost.posterior import _tables", ["posterior._tables"]),
+        ("from skboost.posterior import _backed", ["posterior._backed"]),
         ("from .. import families", ["families"]),
         ("from .._math import log_weights", ["_math"]),
         ("from . import _simplex", ["boosting._simplex"]),

@@ -7,7 +7,11 @@ from skboost.approximation._diagnostics import (
     candidate_gap,
     component_gaps,
     duality_gap,
+    effective_sample_size,
     elbo_gain,
+    fit_generalized_pareto,
+    log_mean_weight,
+    psis,
     remaining_kl,
 )
 from skboost.approximation._evidence import (
@@ -24,12 +28,6 @@ from skboost.approximation._pooled_draws import (
     expectations,
     finite,
     finite_value_and_score,
-)
-from skboost.approximation._psis import (
-    effective_sample_size,
-    fit_generalized_pareto,
-    log_mean_weight,
-    psis,
 )
 from skboost.approximation._roots import (
     RootDraws,

@@ -14,9 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from skboost._math import mean_and_se
-from skboost.approximation._diagnostics import FreshDraws
+from skboost.approximation._diagnostics import FreshDraws, psis
 from skboost.approximation._mixture import Mixture
-from skboost.approximation._psis import psis
 from skboost.families import (
     Component,
     DiagonalGaussian,

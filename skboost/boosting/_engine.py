@@ -15,7 +15,6 @@ from skboost._budget import BudgetSpent
 from skboost._random import FRESH, PROBE, REPORT, generator
 from skboost._settings import GAIN_DECAY, Settings
 from skboost.approximation import Estimate, FreshDraws, elbo_gain
-from skboost.boosting._combination import Combination
 from skboost.boosting._convergence import (
     Price,
     Verdict,
@@ -26,6 +25,7 @@ from skboost.boosting._moves import Trial, tried
 from skboost.boosting._state import (
     UNKNOWN,
     Awaited,
+    Combination,
     Facts,
     Info,
     Move,

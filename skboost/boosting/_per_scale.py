@@ -26,9 +26,16 @@ from skboost.approximation import (
     RemainingKL,
     remaining_kl,
 )
-from skboost.boosting._combination import Combination
 from skboost.boosting._engine import Boosting
-from skboost.boosting._state import UNKNOWN, Awaited, Info, Move, State, recomputed
+from skboost.boosting._state import (
+    UNKNOWN,
+    Awaited,
+    Combination,
+    Info,
+    Move,
+    State,
+    recomputed,
+)
 from skboost.modes import Modes
 from skboost.proposals import DensityProposer, ScaleProposer, target_given
 from skboost.targets import ScaleNode

@@ -21,8 +21,7 @@ from skboost.approximation import (
     kept_components,
     squared_hellinger,
 )
-from skboost.boosting._combination import Combination
-from skboost.boosting._state import Move
+from skboost.boosting._state import Combination, Move
 from skboost.families import Component
 from skboost.frank_wolfe import best_coefficients
 from skboost.objectives import (

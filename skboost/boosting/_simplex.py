@@ -18,8 +18,7 @@ from skboost.approximation import (
     has_tails,
     kept_components,
 )
-from skboost.boosting._combination import Combination
-from skboost.boosting._state import Move
+from skboost.boosting._state import Combination, Move
 from skboost.frank_wolfe import (
     DIRECTIONS,
     Step,

@@ -16,7 +16,6 @@ from skboost._math import N_ERRORS
 from skboost._random import ORBIT, SEARCH, generator
 from skboost._settings import Settings
 from skboost.approximation import Estimate, FreshDraws, RemainingKL
-from skboost.boosting._combination import Combination
 from skboost.boosting._engine import Boosting
 from skboost.boosting._rounds import (
     FEWEST,
@@ -29,7 +28,7 @@ from skboost.boosting._rounds import (
     with_wide_draws,
 )
 from skboost.boosting._stand_in import fit_surrogate, least_known
-from skboost.boosting._state import UNKNOWN, Info, Move, recomputed
+from skboost.boosting._state import UNKNOWN, Combination, Info, Move, recomputed
 from skboost.modes import Evaluations, laplace
 from skboost.orbits import DEAR_ORDER, most_images, reweighted
 from skboost.proposals import Proposer

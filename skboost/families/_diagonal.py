@@ -6,8 +6,8 @@ import numpy as np
 from scipy.special import expit
 
 from skboost._math import log_cosh
+from skboost.families._base import GaussianFamily
 from skboost.families._component import Evaluation
-from skboost.families._gaussian import GaussianFamily
 from skboost.families._moments import checked_moments, checked_size
 
 

@@ -7,8 +7,8 @@ import numpy as np
 from scipy.linalg import LinAlgError, cholesky
 from scipy.linalg.lapack import dtrtri
 
+from skboost.families._base import GaussianFamily
 from skboost.families._component import Evaluation
-from skboost.families._gaussian import GaussianFamily
 from skboost.families._moments import checked_moments, checked_size
 
 # A log diagonal entry of the factor has Fisher information 2, the others 1.

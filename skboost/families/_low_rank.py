@@ -19,8 +19,8 @@ from scipy.linalg.lapack import dpotrf, dtrtri
 from scipy.special import expit
 
 from skboost._math import log_cosh
+from skboost.families._base import GaussianFamily
 from skboost.families._component import Component, Evaluation
-from skboost.families._gaussian import GaussianFamily
 from skboost.families._moments import checked_moments, checked_size, narrowed, whitened
 
 

@@ -7,13 +7,12 @@ from skboost.inspection._answers import (
     sample_predictive,
     to_arviz,
 )
+from skboost.inspection._asked import pipeline_method
 from skboost.inspection._comparisons import Ranking, compare, rank
 from skboost.inspection._convergence import ConvergenceDisplay
 from skboost.inspection._evidence_display import EvidenceDisplay
-from skboost.inspection._group_effects import GroupEffectsDisplay
 from skboost.inspection._mixture_display import MixtureDisplay
-from skboost.inspection._pipelines import pipeline_method
-from skboost.inspection._posterior_display import PosteriorDisplay
+from skboost.inspection._posterior_display import GroupEffectsDisplay, PosteriorDisplay
 from skboost.inspection._prediction_display import ComparisonDisplay, PredictionDisplay
 from skboost.inspection._response_displays import (
     PredictiveCheckDisplay,

@@ -1,6 +1,6 @@
 """Modes of a log density: climbs from many points, told apart and counted."""
 
-from skboost.modes._climb import climb_all, find_mode
+from skboost.modes._climb import Evaluations, climb_all, find_mode, laplace
 from skboost.modes._curvature import (
     MAX_HESSIAN_DIM,
     add_columns,
@@ -8,6 +8,5 @@ from skboost.modes._curvature import (
     inverse_curvature,
     wide_directions,
 )
-from skboost.modes._laplace import Evaluations, laplace
 from skboost.modes._missed import missed_modes, weighed
 from skboost.modes._modes import Box, Modes, ModeSearch, add_ends

@@ -3,9 +3,13 @@
 from skboost.approximation import Mixture
 from skboost.posterior._backed import (
     ModelPosterior,
+    arviz_groups,
     as_generator,
+    check_names,
     check_size,
+    plain_table,
     resampled,
+    summary_table,
 )
 from skboost.posterior._distances import ErrorEstimates, HellingerEstimate
 from skboost.posterior._importance import (
@@ -33,12 +37,6 @@ from skboost.posterior._storage import (
     with_orbits,
     write_archive,
     write_atomically,
-)
-from skboost.posterior._tables import (
-    arviz_groups,
-    check_names,
-    plain_table,
-    summary_table,
 )
 from skboost.posterior._transformed import SampledMarginal, TransformedMarginal
 

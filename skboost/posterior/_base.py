@@ -9,8 +9,10 @@ from skboost.approximation import TAIL_DRAWS, heavy_tailed, log_evidence
 from skboost.posterior._backed import (
     MixtureBacked,
     as_generator,
+    check_names,
     check_size,
     resampled,
+    summary_table,
     warn_of_heavy_tails,
     weighted,
 )
@@ -22,7 +24,6 @@ from skboost.posterior._importance import (
 )
 from skboost.posterior._marginal import check_level
 from skboost.posterior._storage import save_mixture
-from skboost.posterior._tables import check_names, summary_table
 from skboost.targets import TransformedTarget
 
 

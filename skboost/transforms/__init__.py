@@ -1,18 +1,18 @@
 """Constrained parameters: maps between a user's scale and all of R^n."""
 
-from skboost.transforms._base import Elementwise, Transform
 from skboost.transforms._blocks import Correlation, Ordered, Simplex
-from skboost.transforms._constraints import Constraints, Part
+from skboost.transforms._constraints import TRANSFORMS, Constraints, Part, as_transform
 from skboost.transforms._elementwise import (
+    Elementwise,
     Interval,
     LowerBound,
     Periodic,
     Real,
     Scale,
+    Transform,
     UpperBound,
     interval,
 )
-from skboost.transforms._parse import TRANSFORMS, as_transform
 
 __all__ = [
     "TRANSFORMS",

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from skboost.transforms._base import Transform
-from skboost.transforms._elementwise import Interval, Real, clipped, within
+from skboost.transforms._elementwise import Interval, Real, Transform, clipped, within
 
 # Up to where a partial correlation follows its coordinate: tanh(6) is .99999.
 _LAST = 6.0

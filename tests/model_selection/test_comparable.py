@@ -17,7 +17,7 @@ from sklearn.preprocessing import (
 )
 
 from skboost import BoostedBayesianLogisticRegression, EvidenceSearch
-from skboost.model_selection._comparable import check_comparable
+from skboost.model_selection._evidence import check_comparable
 from skboost.strategies import GreedySearch
 
 from .conftest import NormalMean
