@@ -10,7 +10,7 @@ from skboost.boosting._root_combination import RootCombination
 from skboost.boosting._rounds import judged_draws, log_proposal, widened
 from skboost.boosting._simplex import SimplexCombination, SimplexIterate
 from skboost.boosting._stand_in import fit_surrogate, least_known
-from skboost.boosting._state import Awaited, Combination, Facts, Info, Move
+from skboost.boosting._state import Awaited, Combination, Facts, Info, Move, recomputed
 from skboost.boosting._surrogate import SurrogateBoosting
 from skboost.boosting._weighted import WeightedBoosting
 

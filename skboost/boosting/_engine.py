@@ -30,7 +30,6 @@ from skboost.boosting._state import (
     Info,
     Move,
     State,
-    recomputed,
 )
 from skboost.proposals import Proposer
 
@@ -338,10 +337,6 @@ class Boosting:
         )
 
     # --- what a run asks beside its iterations
-
-    def recomputed(self, target, state):
-        """Values that a state holds, and what the target gives for them now."""
-        return recomputed(target, state.fresh)
 
     def last_look(self, target, state):
         """Modes known after one more search around a mixture, and what it lacks.

@@ -34,7 +34,6 @@ from skboost.boosting._state import (
     Info,
     Move,
     State,
-    recomputed,
 )
 from skboost.modes import Modes
 from skboost.proposals import DensityProposer, ScaleProposer, target_given
@@ -287,10 +286,6 @@ class BoostingPerScale:
         n_components = state.iterate.components.n_components
         seconds, tol = perf_counter() - began, self.settings.tol
         return Info.of(state, n_components, move, component, tol, seconds, gain, gap)
-
-    def recomputed(self, target, state):
-        """Values that a state holds, and what the target gives for them now."""
-        return recomputed(target, state.fresh)
 
     def last_look(self, target, state):
         """No further modes: at a known scale the posterior has one."""

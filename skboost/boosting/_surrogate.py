@@ -28,7 +28,7 @@ from skboost.boosting._rounds import (
     with_wide_draws,
 )
 from skboost.boosting._stand_in import fit_surrogate, least_known
-from skboost.boosting._state import UNKNOWN, Combination, Info, Move, recomputed
+from skboost.boosting._state import UNKNOWN, Combination, Info, Move
 from skboost.modes import Evaluations, laplace
 from skboost.orbits import DEAR_ORDER, most_images, reweighted
 from skboost.proposals import Proposer
@@ -173,10 +173,6 @@ class SurrogateBoosting:
     def last_look(self, target, state):
         """Nothing more: see `Boosting.last_look`."""
         return None, None
-
-    def recomputed(self, target, state):
-        """Values that a state holds, and what the target gives for them now."""
-        return recomputed(target, state.fresh)
 
     def _info(self, state, move, mixture, began, gain):
         tol, remaining = self.settings.tol, state.remaining

@@ -20,8 +20,7 @@ from skboost.fitting._judgement import (
     with_orbits,
 )
 from skboost.fitting._messages import message_of, most_kl, warn_where_called
-from skboost.fitting._prepare import behind_warp
-from skboost.fitting._run import agree
+from skboost.fitting._run import agree, behind_warp
 from skboost.orbits import OrbitReport, most_images, remaining_after_orbits, reweighted
 
 # Share of what limits leave that orbits may take.

@@ -9,8 +9,7 @@ from skboost.inspection._answers import (
 )
 from skboost.inspection._asked import pipeline_method
 from skboost.inspection._comparisons import Ranking, compare, rank
-from skboost.inspection._convergence import ConvergenceDisplay
-from skboost.inspection._evidence_display import EvidenceDisplay
+from skboost.inspection._convergence import ConvergenceDisplay, EvidenceDisplay
 from skboost.inspection._mixture_display import MixtureDisplay
 from skboost.inspection._posterior_display import GroupEffectsDisplay, PosteriorDisplay
 from skboost.inspection._prediction_display import ComparisonDisplay, PredictionDisplay

@@ -14,16 +14,14 @@ from skboost.objectives._hellinger import (
 )
 from skboost.objectives._joint import (
     START_WEIGHTS,
+    DegenerateComponentWarning,
     FixedMixture,
     JointELBO,
     JointGain,
-    SingleELBO,
-    joint_gains,
-)
-from skboost.objectives._relbo import (
-    DegenerateComponentWarning,
     ResidualELBO,
     ResidualGain,
+    SingleELBO,
+    joint_gains,
 )
 
 OBJECTIVES = {"kl": JointGain, "relbo": ResidualGain, "hellinger": RootGain}

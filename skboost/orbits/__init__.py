@@ -1,6 +1,6 @@
 """Components reweighted over orbits: groups, bounds, draws and densities."""
 
-from skboost.orbits._draws import Orbits, remaining_after_orbits
+from skboost.orbits._draws import Orbits, ShiftGroups, remaining_after_orbits
 from skboost.orbits._mixture import KnownOrbits, OrbitMixture
 from skboost.orbits._reweighting import (
     AUTO_ORDER,
@@ -10,4 +10,3 @@ from skboost.orbits._reweighting import (
     most_images,
     reweighted,
 )
-from skboost.orbits._shift_groups import ShiftGroups

@@ -25,8 +25,13 @@ from scipy.special import ndtr, ndtri
 from skboost._math import log_sum_exp, log_weights
 from skboost._pickles import reconstruction
 from skboost.approximation import Mixture
-from skboost.orbits._draws import log_mean, shares_of
-from skboost.orbits._shift_groups import ShiftGroups, log_ratios, orbits_at
+from skboost.orbits._draws import (
+    ShiftGroups,
+    log_mean,
+    log_ratios,
+    orbits_at,
+    shares_of,
+)
 
 # Of coordinates in units of a component's scale, and the last score that is a number.
 _KNOTS = np.linspace(-3.0, 3.0, 13)

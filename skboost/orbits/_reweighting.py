@@ -6,9 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from skboost._budget import BudgetSpent
-from skboost.orbits._draws import pilot
+from skboost.orbits._draws import MAX_ORDER, pilot
 from skboost.orbits._mixture import OrbitMixture
-from skboost.orbits._shift_groups import MAX_ORDER
 
 # What a user may ask for.
 ORDERS = tuple(2**k for k in range(1, MAX_ORDER.bit_length()))

@@ -11,9 +11,10 @@ from skboost.posterior._backed import (
     resampled,
     summary_table,
 )
-from skboost.posterior._distances import ErrorEstimates, HellingerEstimate
 from skboost.posterior._importance import (
+    ErrorEstimates,
     Evidence,
+    HellingerEstimate,
     ImportanceSample,
     ImportanceWarning,
     evaluate_log_joint,

@@ -16,11 +16,12 @@ from skboost.posterior._backed import (
     warn_of_heavy_tails,
     weighted,
 )
-from skboost.posterior._distances import hellinger_distance, unwarped
 from skboost.posterior._importance import (
     Evidence,
     LogJointTarget,
     evaluate_log_joint,
+    hellinger_distance,
+    unwarped,
 )
 from skboost.posterior._marginal import check_level
 from skboost.posterior._storage import save_mixture

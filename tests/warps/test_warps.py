@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from skboost.approximation import Estimate, Mixture
 from skboost.boosting import Settings
 from skboost.families import DiagonalGaussian
-from skboost.posterior._distances import BeyondWarp
+from skboost.posterior._importance import BeyondWarp
 from skboost.targets import Budget, BudgetSpent, CallableTarget
 from skboost.warps import (
     Edges,
