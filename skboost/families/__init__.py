@@ -1,13 +1,13 @@
 """Base families of the mixture components."""
 
 from skboost.families._base import VariationalFamily
-from skboost.families._component import Component, Evaluation
+from skboost.families._component import Component, Evaluation, whitening_by
 from skboost.families._component import resolved as _resolved
 from skboost.families._diagonal import DiagonalGaussian
 from skboost.families._full import FullGaussian
 from skboost.families._heavy_tails import Laplace, StudentT
 from skboost.families._low_rank import LowRankGaussian, rank_of
-from skboost.families._moments import linear_moments, squared, whitening_by
+from skboost.families._moments import linear_moments, squared
 from skboost.families._structured import MAX_FULL_DIM, Gaussian
 
 # By the names that users give: the family for a number of parameters. A full covariance

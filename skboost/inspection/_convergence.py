@@ -3,6 +3,7 @@
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from skboost._parameters import keeps_parameters
 from skboost.boosting import TOL
 from skboost.fitting import with_search
 from skboost.inspection._axes import (
@@ -275,10 +276,9 @@ class EvidenceDisplay:
     >>> display = EvidenceDisplay.from_estimator(search.fit(scale(X[:, :4]), y))
     """
 
+    @keeps_parameters
     def __init__(self, results, *, param=None, best_index=None):
-        self.results = results
-        self.param = param
-        self.best_index = best_index
+        pass
 
     @classmethod
     def from_estimator(cls, estimator, *, param=None, ax=None):

@@ -3,6 +3,7 @@
 import numpy as np
 from sklearn.utils import check_array
 
+from skboost._parameters import keeps_parameters
 from skboost.inspection._axes import color, look, panels, shown, tidy
 
 # More rows than this are a cloud, and their co-clustering is no map to be read.
@@ -48,13 +49,9 @@ class MixtureDisplay:
     >>> display = MixtureDisplay.from_estimator(mixture, X)
     """
 
+    @keeps_parameters
     def __init__(self, points, labels, ellipses, axes, n_components_proba, together):
-        self.points = points
-        self.labels = labels
-        self.ellipses = ellipses
-        self.axes = axes
-        self.n_components_proba = n_components_proba
-        self.together = together
+        pass
 
     @classmethod
     def from_estimator(

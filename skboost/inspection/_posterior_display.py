@@ -5,6 +5,7 @@ from numbers import Integral
 
 import numpy as np
 
+from skboost._parameters import keeps_parameters
 from skboost.inspection._axes import (
     color,
     finish,
@@ -50,10 +51,9 @@ class PosteriorDisplay:
     >>> display = PosteriorDisplay.from_estimator(model, kind="interval")
     """
 
+    @keeps_parameters
     def __init__(self, posterior, features=None, *, level=0.9):
-        self.posterior = posterior
-        self.features = features
-        self.level = level
+        pass
 
     @classmethod
     def from_estimator(
@@ -258,13 +258,9 @@ class GroupEffectsDisplay:
     >>> display = GroupEffectsDisplay.from_estimator(model.fit(X, y))
     """
 
+    @keeps_parameters
     def __init__(self, means, intervals, inner, labels, name, *, level=0.9):
-        self.means = means
-        self.intervals = intervals
-        self.inner = inner
-        self.labels = labels
-        self.name = name
-        self.level = level
+        pass
 
     @classmethod
     def from_estimator(cls, estimator, factor=None, *, effect=0, level=0.9, ax=None):

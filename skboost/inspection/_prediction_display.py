@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from skboost._parameters import keeps_parameters
 from skboost._sklearn import num_samples, rows_of
 from skboost.inspection._asked import Asked, levels_of, values_of, with_values
 from skboost.inspection._axes import color, finish, intervals, look, panels
@@ -48,19 +49,12 @@ class PredictionDisplay:
     >>> display = PredictionDisplay.from_estimator(model, X, "bmi", y=y)
     """
 
+    @keeps_parameters
     def __init__(
         self, values, mean, ends, lines, name, *, new=None, data=None, wrong=None,
         level=0.9,
     ):  # fmt: skip
-        self.values = values
-        self.mean = mean
-        self.ends = ends
-        self.lines = lines
-        self.name = name
-        self.new = new
-        self.data = data
-        self.wrong = wrong
-        self.level = level
+        pass
 
     @classmethod
     def from_estimator(
@@ -270,11 +264,9 @@ class ComparisonDisplay:
     >>> display = ComparisonDisplay.from_estimator(model, X, wanted)
     """
 
+    @keeps_parameters
     def __init__(self, table, *, ratio=False, level=0.9, kind="response"):
-        self.table = table
-        self.ratio = ratio
-        self.level = level
-        self.kind = kind
+        pass
 
     @classmethod
     def from_estimator(

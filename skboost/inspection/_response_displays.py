@@ -3,6 +3,7 @@
 import numpy as np
 from scipy.special import betaincinv, ndtri
 
+from skboost._parameters import keeps_parameters
 from skboost.inspection._answers import drawn_responses, quantile_residuals
 from skboost.inspection._asked import Asked, values_of
 from skboost.inspection._axes import (
@@ -54,15 +55,11 @@ class PredictiveCheckDisplay:
     >>> display = PredictiveCheckDisplay.from_estimator(model, X, y)
     """
 
+    @keeps_parameters
     def __init__(
         self, observed, middle, ends, labels=None, *, kind="response", level=0.9
     ):
-        self.observed = observed
-        self.middle = middle
-        self.ends = ends
-        self.labels = labels
-        self.kind = kind
-        self.level = level
+        pass
 
     @classmethod
     def from_estimator(
@@ -187,11 +184,9 @@ class ResidualDisplay:
     >>> display = ResidualDisplay.from_estimator(model, X, y)
     """
 
+    @keeps_parameters
     def __init__(self, residuals, against, name, *, level=0.9):
-        self.residuals = residuals
-        self.against = against
-        self.name = name
-        self.level = level
+        pass
 
     @classmethod
     def from_estimator(
