@@ -4,7 +4,7 @@ from skboost._settings import Settings
 from skboost.boosting._convergence import TOL, allowed_kl, judge_remaining
 from skboost.boosting._engine import Boosting
 from skboost.boosting._lattice import Lattice, LatticeBoosting
-from skboost.boosting._nodes import advanced, opened
+from skboost.boosting._nodes import advance, open_run
 from skboost.boosting._per_scale import BoostingPerScale
 from skboost.boosting._root_combination import RootCombination
 from skboost.boosting._rounds import judged_draws, log_proposal, widened

@@ -21,7 +21,7 @@ from skboost.boosting._convergence import (
     judge_remaining,
     noisy_search_says_little,
 )
-from skboost.boosting._moves import Trial, tried
+from skboost.boosting._moves import Trial, try_moves
 from skboost.boosting._state import (
     UNKNOWN,
     Awaited,
@@ -221,7 +221,7 @@ class Boosting:
         """One iteration of Algorithm 1; `BudgetSpent` where a limit ends within it."""
         began, n_before = perf_counter(), target.n_evaluations
         state = self._with_new_modes(target, state)
-        trial = tried(self, target, state, self.settings)
+        trial = try_moves(self, target, state, self.settings)
         after, move = self._after(target, state, trial)
         component, gap, gain = trial.component, trial.gap, trial.gain
         price = self._price(target.n_evaluations - n_before, state, gain)
@@ -236,7 +236,7 @@ class Boosting:
         modes = self.proposer.find_modes(target, *known, t)
         return self._with_missed(target, replace(state, modes=modes))
 
-    def judged(self, target, state, component, gap, move, iterate, settings):
+    def judge(self, target, state, component, gap, move, iterate, settings):
         """A `Trial`: what an iterate gains by draws that nothing was fitted to."""
         fresh, gain = state.fresh, Estimate(0.0, 0.0)
         if not state.mixture.equals(iterate.mixture):

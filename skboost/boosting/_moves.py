@@ -37,7 +37,7 @@ class Widths:
         # What widths gain says nothing of bends.
         move = Move("widths", "widths", 1.0, says_next=False)
         parts = iterate.mixture.components[-1], UNKNOWN, move
-        trial = engine.judged(target, state, *parts, iterate, settings)
+        trial = engine.judge(target, state, *parts, iterate, settings)
         gain, left = trial.gain, state.remaining.value
         # Whatever follows costs up to six times as much.
         return trial if gain.value - N_ERRORS * gain.se > GAIN_DECAY * left else None
@@ -62,7 +62,7 @@ class Split:
         component = halves.mixture.components[-1]
         gap = engine.combination.gap(target, state, component, settings)
         move = Move("split", "split", float(halves.mixture.weights[-1]))
-        return engine.judged(target, state, component, gap, move, halves, settings)
+        return engine.judge(target, state, component, gap, move, halves, settings)
 
 
 class Search:
@@ -84,14 +84,14 @@ class Search:
         parts = target, state, component, gap, move
         if settings.refine and move.gamma > 0:
             refined = combination.refine(target, iterate, state, settings)
-            trial = engine.judged(*parts, refined, settings)
+            trial = engine.judge(*parts, refined, settings)
             # Refinement can fit its draws so well that the plain step is better.
             if trial.gain.value > combination.least_gain(settings):
                 return trial
-        return engine.judged(*parts, iterate, settings)
+        return engine.judge(*parts, iterate, settings)
 
 
-def tried(engine, target, state, settings):
+def try_moves(engine, target, state, settings):
     """The `Trial` that gains most of those moves that are tried.
 
     What brought the last component comes first; where a move gains more than `tol` no

@@ -119,7 +119,7 @@ class NodeState:
         return node, level - float(slope[node])
 
 
-def opened(engine, found, spent):
+def open_run(engine, found, spent):
     """What a run begins with: the heaviest node of what an engine found, alone.
 
     One component, or weights that are not those of a mixture, stay as `found`; `spent`
@@ -134,7 +134,7 @@ def opened(engine, found, spent):
     return state, replace(info, cut_short=told.cut_short)
 
 
-def advanced(engine, target, state):
+def advance(engine, target, state):
     """One iteration more: over nodes while there are some, then one of the engine."""
     if not isinstance(state, NodeState):
         return engine.step(target, state)

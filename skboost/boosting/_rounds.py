@@ -173,7 +173,7 @@ def _with_mode(modes, near, log_evidence):
     return Mixture((*modes.components, component), weights)
 
 
-def judged(target, mixture, known, t, seed):
+def judge_round(target, mixture, known, t, seed):
     """Draws that nothing was fitted to, and what is known with them."""
     n = int(np.clip(_n_left(target), FEWEST, n_judging(target)))
     rng = generator(seed, FRESH, t)

@@ -21,7 +21,7 @@ from skboost.boosting._rounds import (
     FEWEST,
     Round,
     first_round,
-    judged,
+    judge_round,
     n_to_spare,
     remaining_of,
     with_other_modes,
@@ -131,7 +131,9 @@ class SurrogateBoosting:
             known = first_round(target, self.proposer.starts)
             known = with_wide_draws(target, known, self.settings.seed)
             known = with_other_modes(target, known, self.settings.seed)
-            fresh, known = judged(target, known.modes, known, 0, self.settings.seed)
+            fresh, known = judge_round(
+                target, known.modes, known, 0, self.settings.seed
+            )
             self.proposer.check_reached(target, fresh)
         known = known._replace(components=known.modes)
         remaining = remaining_of(fresh, known.drawn, known.pairs)
@@ -151,7 +153,7 @@ class SurrogateBoosting:
             )
             raise BudgetSpent(End("max_evaluations", message))
         mixture, known = self._boosted(target, state.round, t)
-        fresh, known = judged(target, mixture, known, t, self.settings.seed)
+        fresh, known = judge_round(target, mixture, known, t, self.settings.seed)
         gain = self.combination.gain(state.fresh, fresh)
         # What gains no more than its noise is dropped, and so gains nothing.
         if gain.value > max(self.combination.least_gain(self.settings), gain.se):

@@ -12,9 +12,9 @@ from time import perf_counter
 from skboost._budget import BudgetSpent, End
 from skboost._parallel import single_threaded
 from skboost._sklearn import registered_callbacks
-from skboost.boosting import advanced, opened
+from skboost.boosting import advance, open_run
 from skboost.fitting._fit import Fit, history_record
-from skboost.fitting._run import WARM_START, Run, check_goes_on, of_checkpoint, prepared
+from skboost.fitting._run import WARM_START, Run, check_goes_on, of_checkpoint, prepare
 from skboost.fitting._stopping import AUTO, Limits, n_searched, why_stop
 from skboost.posterior import as_posterior
 
@@ -290,7 +290,7 @@ def boost(target, options, observer=_SILENT):
     with single_threaded(), within, told:
         try:
             run = begun = observer.resumed(options.engine, target, options.previous)
-            problem = prepared(target, options, begun)
+            problem = prepare(target, options, begun)
             if begun is not None:
                 resumed = begun is not options.previous
                 by = of_checkpoint(observer.keeper) if resumed else options.goes_on
@@ -328,12 +328,12 @@ def iterations(problem, limits, budget, run, observer):
         try:
             if run is None:
                 found = opening[0] if opening else engine.init(target)
-                found = opened(engine, found, budget.spent is not None)
+                found = open_run(engine, found, budget.spent is not None)
             elif len(opening) > run.n_iter and run.state is opening[run.n_iter - 1][0]:
                 # Preparing has made this step already.
                 found = opening[run.n_iter]
             else:
-                found = advanced(engine, target, run.state)
+                found = advance(engine, target, run.state)
         except BudgetSpent as error:
             yield run.given_up(*error.args)
             return

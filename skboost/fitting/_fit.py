@@ -15,7 +15,7 @@ from skboost.approximation import Mixture, RemainingKL
 from skboost.fitting._judgement import (
     by_held_draws,
     interval_of,
-    judged,
+    judge_mixture,
     with_evidence,
     with_orbits,
 )
@@ -40,21 +40,21 @@ class Corrected(NamedTuple):
     remaining: RemainingKL | None = None
 
 
-def declined(run, options, reason):
+def decline_orbits(run, options, reason):
     """The mixture of a run, whose components have no orbits."""
     return Corrected(run.mixture, options.orbit and OrbitReport(reason=reason))
 
 
-def corrected(problem, run, options):
+def correct(problem, run, options):
     """The mixture of a run, reweighted over orbits where they are asked for."""
     engine, target, *_ = problem
     mixture, order = run.mixture, options.orbit
     if not engine.draws_anew:
         return Corrected(mixture)
     if run.cut_short:
-        return declined(run, options, CUT_SHORT)
+        return decline_orbits(run, options, CUT_SHORT)
     if run.history[-1].improper:
-        return declined(run, options, "the posterior seems to be improper.")
+        return decline_orbits(run, options, "the posterior seems to be improper.")
     if order is None:
         return Corrected(mixture)
     settings = engine.settings
@@ -167,9 +167,9 @@ class Fit:
 
     def judge(self):
         """Draw anew, and look for missed modes: what a warning depends on."""
-        judgement = judged(self._problem, self.run)
+        judgement = judge_mixture(self._problem, self.run)
         if judgement.from_held_draws and self._problem.engine.draws_anew:
-            self.corrected = declined(self.run, self._options, CUT_SHORT)
+            self.corrected = decline_orbits(self.run, self._options, CUT_SHORT)
         self._judged_by(judgement)
         self._n_evaluated = self._problem.target.n_evaluations
         self._budget.pause()
@@ -263,8 +263,8 @@ class Fit:
             return Corrected(run.mixture)
         with self._evaluating() as unchanged:
             if unchanged:
-                return corrected(self._problem, run, self._options)
-        return declined(run, self._options, _CHANGED)
+                return correct(self._problem, run, self._options)
+        return decline_orbits(run, self._options, _CHANGED)
 
     @cached_property
     def posterior(self):
@@ -286,7 +286,7 @@ class Fit:
             if not unchanged:
                 judgement = by_held_draws(self.run)
             elif not mixture.equals(judgement.fresh.mixture):
-                judgement = judged(self._problem, self.run, mixture)
+                judgement = judge_mixture(self._problem, self.run, mixture)
             judgement = judgement._replace(own=own)
             if unchanged:
                 judgement = with_evidence(self._problem, self.run, judgement)

@@ -135,7 +135,7 @@ class Judgement(NamedTuple):
         )
 
 
-def judged(problem, run, mixture=None):
+def judge_mixture(problem, run, mixture=None):
     """A `Judgement` of the run's mixture, without evaluations where limits are met."""
     engine = problem.engine
     same = mixture is None or mixture.equals(run.mixture)

@@ -147,7 +147,7 @@ _SHARE = 0.5
 _DRAWS_BEHIND = 2048
 
 
-def prepared(target, options, previous=None):
+def prepare(target, options, previous=None):
     """The engine and the target of a run, `Prepared`; see `boost` for its options."""
     problem = Prepared(options.engine, target)
     if options.warp is not None:
