@@ -246,7 +246,7 @@ class Counted:
 def log_evidence(name):
     """Log evidence and its standard error, from a long fit and its wider copies."""
     from skboost import boost_posterior
-    from skboost.boosting import log_proposal, widened
+    from skboost.boosting import log_proposal
 
     density, dim, start, _ = DENSITIES[name]
     fit = boost_posterior(
@@ -255,7 +255,7 @@ def log_evidence(name):
     )  # fmt: skip
     mixture, n = fit.posterior.mixture, 100_000
     shares = {1.0: 0.5, 1.3: 0.25, 2.0: 0.15, 4.0: 0.1}
-    pairs = [(widened(mixture, w), int(n * share)) for w, share in shares.items()]
+    pairs = [(mixture.widen(w), int(n * share)) for w, share in shares.items()]
     rng = numpy.random.default_rng(1)
     theta = numpy.concatenate([wide.sample(m, rng) for wide, m in pairs])
     log_p = numpy.concatenate([density(t) for t in numpy.array_split(theta, 100)])

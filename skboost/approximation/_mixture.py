@@ -342,6 +342,10 @@ class Mixture:
         others = self.components[:k], self.components[k + 1 :]
         return Mixture((*others[0], component, *others[1]), self.weights)
 
+    def widen(self, width):
+        """The components stretched about their centres, without orbits."""
+        return Mixture(tuple(c.widen(width) for c in self.components), self.weights)
+
     def keep(self, mask):
         """The components where `mask` is True, weights divided by their sum."""
         mask = np.asarray(mask, dtype=bool)

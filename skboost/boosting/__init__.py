@@ -7,7 +7,7 @@ from skboost.boosting._lattice import Lattice, LatticeBoosting
 from skboost.boosting._nodes import advance, open_run
 from skboost.boosting._per_scale import BoostingPerScale
 from skboost.boosting._root_combination import RootCombination
-from skboost.boosting._rounds import judged_draws, log_proposal, widened
+from skboost.boosting._rounds import judged_draws, log_proposal
 from skboost.boosting._simplex import SimplexCombination, SimplexIterate
 from skboost.boosting._stand_in import fit_surrogate, least_known
 from skboost.boosting._state import Awaited, Combination, Facts, Info, Move, recomputed

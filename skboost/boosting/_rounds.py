@@ -118,7 +118,7 @@ def with_wide_draws(target, known, seed):
     if not each:
         return known
     rng = generator(seed, SEARCH, 0)
-    pairs = [(widened(known.modes, width), each) for width in _WIDTHS]
+    pairs = [(known.modes.widen(width), each) for width in _WIDTHS]
     points = np.concatenate([wide.sample(n, rng) for wide, n in pairs])
     found = Evaluations.at(target, points, known.scored and target.scores_draws)
     return known.with_draws(found, pairs)
@@ -151,7 +151,7 @@ def with_other_modes(target, known, seed):
         if target.ledger.budget.cuts() or not _is_new(near, known.modes):
             break
         modes = _with_mode(known.modes, near, log_evidence)
-        wide = widened(Mixture(modes.components[-1:], np.ones(1)), _WIDTHS[0])
+        wide = Mixture(modes.components[-1:], np.ones(1)).widen(_WIDTHS[0])
         drawn = Evaluations.at(target, wide.sample(n, rng), known.scored)
         known = known._replace(modes=modes).with_draws(drawn, [(wide, n)])
     return known
@@ -189,13 +189,6 @@ def log_proposal(pairs, theta):
     return log_sum_exp(table, np.log(np.array(counts) / sum(counts)))
 
 
-def widened(mixture, width):
-    """The components of a mixture, wider, without orbits."""
-    plain = mixture.base
-    parts = tuple(component.widen(width) for component in plain.components)
-    return Mixture(parts, plain.weights)
-
-
 def judged_draws(target, mixture, n, scored, rng):
     """Draws of a mixture and of a wider copy, weighted as draws of the mixture.
 
@@ -203,7 +196,7 @@ def judged_draws(target, mixture, n, scored, rng):
     """
     # Share of the draws of a judgement that come from a wider copy, and its width.
     wide_share, width = 0.25, 2.0
-    wide = widened(mixture, width)
+    wide = mixture.widen(width)
     n_wide = max(int(wide_share * n), 1)
     parts = [mixture.sample(n - n_wide, rng), wide.sample(n_wide, rng)]
     found = Evaluations.at(target, np.concatenate(parts), scored, strict=True)

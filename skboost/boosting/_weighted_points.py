@@ -18,7 +18,7 @@ from skboost._math import (
     responsibilities,
 )
 from skboost.approximation import Estimate, Mixture, psis
-from skboost.boosting._rounds import log_proposal, widened
+from skboost.boosting._rounds import log_proposal
 from skboost.families import Component, FullGaussian
 
 # Iterations of EM, which end where one gains less than so many nats.
@@ -195,7 +195,7 @@ class Weighed:
 
     def longer(self, target, rng, most):
         """With a round of draws more, and up to `most` Gaussians fitted to all."""
-        copies = [widened(self.mixture, width) for width in _WIDTHS]
+        copies = [self.mixture.widen(width) for width in _WIDTHS]
         weights = np.outer(_SHARES, copies[0].weights).ravel()
         wide = Mixture(tuple(c for copy in copies for c in copy.components), weights)
         new = wide.sample(_FEWEST + _EACH * target.dim, rng)

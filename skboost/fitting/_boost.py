@@ -252,13 +252,13 @@ class EstimatorObserver(Observer):
     def end(self, problem, run):
         if self._iterated is not None:
             self._iterated(run)
-        return self._told(self._task, lambda: Fit(problem, run, self._options))
+        return self._call_back(self._task, lambda: Fit(problem, run, self._options))
 
     def finish(self, fit):
         """After the fit."""
-        self._told(self._context, lambda: fit)
+        self._call_back(self._context, lambda: fit)
 
-    def _told(self, task, fit):
+    def _call_back(self, task, fit):
         return task is not None and task.call_on_fit_task_end(
             estimator=self._estimator,
             reconstruction_attributes=lambda: self._attributes(fit()),

@@ -156,7 +156,7 @@ def remaining_kl_interval(target, mixture, elbo, remaining, n, rng, beside=(), t
         return KLInterval(lower, float(max(upper, lower)))
     # Copies of the mixture, their widths, and their shares of the draws that chains are
     # started from: mass beside the mixture is found by draws, not by chains alone.
-    copies = [_widened(mixture, width) for width in (1.0, 1.2, 1.5, 3.0, 10.0)]
+    copies = [mixture.widen(width) for width in (1.0, 1.2, 1.5, 3.0, 10.0)]
     shares = np.array([0.6, 0.1, 0.1, 0.1, 0.1])
     lacking = _lacking(mixture, beside)
     # And of components at known modes that the mixture lacks.
@@ -188,11 +188,6 @@ def _clustered(excess, owner):
         return excess.mean(), np.inf
     error = np.sqrt(n_groups / (n_groups - 1) * (sums**2).sum()) / len(excess)
     return excess.mean(), error
-
-
-def _widened(mixture, width):
-    parts = tuple(component.widen(width) for component in mixture.components)
-    return Mixture(parts, mixture.weights)
 
 
 def _lacking(mixture, beside):
