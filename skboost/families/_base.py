@@ -129,8 +129,8 @@ class VariationalFamily(BaseEstimator):
         raise self._lacks("entropy")
 
     def entropy_gradient(self, params):
-        """Gradient of `entropy`, ndarray of shape (n_params,)."""
-        raise self._lacks("entropy_gradient")
+        """Gradient of `entropy`, (n_params,): one for each log scale by default."""
+        return self.scale_mask(self.dim_of(params)).astype(float)
 
     def log_peak(self, params):
         """``ln s`` at the highest point, nats, from the entropy and the

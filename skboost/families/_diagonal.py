@@ -48,9 +48,6 @@ class LocationScale:
         _, log_scale, _ = self.split(params)
         return float(log_scale.sum() + log_scale.size * self.unit_entropy)
 
-    def entropy_gradient(self, params):
-        return self.scale_mask(self.dim_of(params)).astype(float)
-
     def from_moments(self, mean, covariance):
         mean, _, variance = checked_moments(mean, covariance)
         return np.concatenate([mean, 0.5 * np.log(variance / self.unit_variance)])

@@ -173,9 +173,6 @@ class FullGaussian(GaussianFamily):
         log_diagonal = params[dim + _packing(dim)[1]]
         return float(0.5 * dim * (1 + log(2 * pi)) + log_diagonal.sum())
 
-    def entropy_gradient(self, params):
-        return self.scale_mask(self.dim_of(params)).astype(float)
-
     def from_moments(self, mean, covariance):
         mean, covariance, variance = checked_moments(mean, covariance)
         if covariance.ndim == 1:

@@ -13,7 +13,7 @@ from skboost import (
     BoostedBayesianLogisticRegression,
     BoostedHierarchicalLinearRegression,
 )
-from skboost.fitting import BoostedEstimator, Observer, _prepare
+from skboost.fitting import BoostedEstimator, Observer, _run
 from skboost.priors import HalfTPrior
 from skboost.strategies import GreedySearch, StochasticSearch
 from skboost.targets import LogDensityError
@@ -93,7 +93,7 @@ class TestPreparing:
     def test_a_run_that_goes_on_has_the_map_that_was_found(self, banana, monkeypatch):
         short = banana.boost(1, warp="auto").run
         assert short.prepared.accepted
-        monkeypatch.setattr(_prepare, "find_warp", None)
+        monkeypatch.setattr(_run, "find_warp", None)
         done = banana.boost(2, short, warp="auto").run
         assert done.prepared is short.prepared
         assert done.history[0] == short.history[0] and done.n_iter == 2
@@ -108,7 +108,7 @@ class TestPreparing:
         def fails(problem):
             raise LogDensityError("not a number")
 
-        monkeypatch.setattr(_prepare, "_first_behind", fails)
+        monkeypatch.setattr(_run, "_first_behind", fails)
         fit, plain = (banana.boost(2, warp=warp) for warp in ("auto", None))
         assert fit.warp.reason == "Declined: the density fails at draws behind it."
         assert fit.report.elbo == plain.report.elbo
