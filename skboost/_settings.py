@@ -5,7 +5,7 @@ one function reads stand beside its code; here is what users choose, what an abl
 switches off, and what several places have to agree on.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 # What the next iteration is expected to gain, as a share of what the last one did: the
 # median over iterations of two targets each of p0_tables.py and posteriordb.py.
@@ -74,9 +74,3 @@ class Settings:
         draws is enough. All draws took a third of the seconds of that fit.
         """
         return 0.1 * self.tol
-
-    def with_more_draws(self, factor):
-        """These settings with that many times the draws."""
-        return replace(
-            self, n_draws=factor * self.n_draws, n_fresh=factor * self.n_fresh
-        )

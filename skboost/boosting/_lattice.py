@@ -91,11 +91,6 @@ class Lattice(WeightedPoints):
         return self.centre + self.z @ self.axes.T
 
     @cached_property
-    def log_cell(self):
-        """Log volume of a cell."""
-        return np.linalg.slogdet(self.axes)[1] + self.z.shape[1] * np.log(self.step)
-
-    @cached_property
     def shares(self):
         """Of the mass, by node."""
         mass = np.exp(self.log_joint - self.log_joint.max())
@@ -110,7 +105,8 @@ class Lattice(WeightedPoints):
         error = abs(np.log(2.0 * mass[even].sum() / mass.sum()))
         # What lies farther out is less than what the outermost nodes hold.
         error += mass[mass < np.exp(-_DEPTH)].sum() / mass.sum()
-        return Estimate(float(top + np.log(mass.sum()) + self.log_cell), float(error))
+        log_cell = np.linalg.slogdet(self.axes)[1] + self.z.shape[1] * np.log(self.step)
+        return Estimate(float(top + np.log(mass.sum()) + log_cell), float(error))
 
     @property
     def narrowest(self):

@@ -147,7 +147,8 @@ def warn_where_called(message, category):
     """
     frames = _frames(sys._getframe(1))
     own = next((i for i, frame in enumerate(frames) if not _is_ours(frame)), -1)
-    fold = next((i for i, frame in enumerate(frames) if _is_fold(frame)), None)
+    folds = (f.f_code.co_name in _FOLDS and _package(f) == "sklearn" for f in frames)
+    fold = next((i for i, is_fold in enumerate(folds) if is_fold), None)
     if fold is not None:
         asked = frames[fold].f_locals
         candidate = asked.get("parameters")
@@ -195,10 +196,6 @@ def _frames(frame):
 
 def _package(frame):
     return frame.f_globals.get("__name__", "").partition(".")[0]
-
-
-def _is_fold(frame):
-    return frame.f_code.co_name in _FOLDS and _package(frame) == "sklearn"
 
 
 def in_cross_validation():

@@ -228,12 +228,16 @@ def behind(problem, warp):
     engine, target, *_ = problem
     constraints = WarpedConstraints(Constraints(None, warp.dim), warp)
     old, settings = engine.proposer, engine.settings
-    more = max(1, _DRAWS_BEHIND // settings.n_draws)
-    start = np.zeros((1, warp.dim))
+    n_draws, n_fresh, start = (
+        settings.n_draws,
+        settings.n_fresh,
+        np.zeros((1, warp.dim)),
+    )
+    more = max(1, _DRAWS_BEHIND // n_draws)
     changed = Boosting(
         DensityProposer(old.family, old.objective, start),
         engine.combination,
-        settings.with_more_draws(more),
+        replace(settings, n_draws=more * n_draws, n_fresh=more * n_fresh),
     )
     return Prepared(changed, TransformedTarget(target, constraints))
 

@@ -178,21 +178,18 @@ def _comparisons(found, labels, by, classes, tail):
     """The table of draws (n_groups, n_draws[, n_classes]) of contrasts."""
     several = found[0][2].ndim == 3
     names = classes if several else [None]
+    # What the column of groups is called.
+    group = str(by) if isinstance(by, str | int | np.integer) else "by"
     rows = []
     for column, contrast, difference, ratio in found:
         for g, label in enumerate(labels):
             for k, name in enumerate(names):
                 one = (g, slice(None), k) if several else g
                 row = {"column": column, "contrast": contrast}
-                row |= {} if by is None else {_name_of(by): label}
+                row |= {} if by is None else {group: label}
                 row |= {"class": name} if several else {}
                 rows.append(row | _described(difference[one], ratio[one], tail))
     return plain_table({key: [row[key] for row in rows] for key in rows[0]})
-
-
-def _name_of(by):
-    """What the column of groups is called."""
-    return str(by) if isinstance(by, str | int | np.integer) else "by"
 
 
 def _described(difference, ratio, tail):

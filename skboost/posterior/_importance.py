@@ -380,14 +380,11 @@ class ImportanceSample:
         return self.log_ratio
 
 
-def _log_density_of(log_joint):
-    """The function itself of a callable or an object with ``log_density``."""
-    return getattr(log_joint, "log_density", log_joint)
-
-
 def evaluate_log_joint(log_joint, theta):
     """Log joint of the draws, checked: -inf is legal, NaN and +inf are not."""
-    values = np.asarray(_log_density_of(log_joint)(theta), dtype=float)
+    # The function itself of a callable or an object with ``log_density``.
+    function = getattr(log_joint, "log_density", log_joint)
+    values = np.asarray(function(theta), dtype=float)
     if values.shape != (len(theta),):
         raise ValueError(
             f"log_joint must map shape {theta.shape} to ({len(theta)},); got "
