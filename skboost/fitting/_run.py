@@ -228,14 +228,10 @@ def behind(problem, warp):
     engine, target, *_ = problem
     constraints = WarpedConstraints(Constraints(None, warp.dim), warp)
     old, settings = engine.proposer, engine.settings
-    n_draws, n_fresh, start = (
-        settings.n_draws,
-        settings.n_fresh,
-        np.zeros((1, warp.dim)),
-    )
+    n_draws, n_fresh = settings.n_draws, settings.n_fresh
     more = max(1, _DRAWS_BEHIND // n_draws)
     changed = Boosting(
-        DensityProposer(old.family, old.objective, start),
+        DensityProposer(old.family, old.objective, np.zeros((1, warp.dim))),
         engine.combination,
         replace(settings, n_draws=more * n_draws, n_fresh=more * n_fresh),
     )
