@@ -1,7 +1,6 @@
 """The engine: pure steps, immutable states, weights that move as they should."""
 
 from dataclasses import FrozenInstanceError, fields, replace
-from itertools import product
 
 import autograd.numpy as anp
 import numpy as np
@@ -13,7 +12,6 @@ from skboost.boosting import SimplexIterate
 from skboost.families import FullGaussian
 
 STEP_SIZES = ["line-search", "adaptive", "predefined", 0.3]
-CORRECTIVE = ["none", "away", "pairwise", "fully-corrective"]
 
 
 def arrays_of(value):
@@ -54,7 +52,7 @@ def test_state_and_info_are_immutable(engine):
             array[0] = 0.0
 
 
-@pytest.mark.parametrize("corrective", CORRECTIVE)
+@pytest.mark.parametrize("corrective", ["away", "fully-corrective"])
 def test_a_step_changes_nothing_but_its_result(engine, corrective):
     settings = {"step_size": "adaptive", "n_draws": 32, "n_fresh": 64}
     boosting = engine("two modes", corrective=corrective, **settings)
@@ -67,7 +65,10 @@ def test_a_step_changes_nothing_but_its_result(engine, corrective):
 
 
 # Where all weights are set anew, there is no step.
-RULES = [*product(STEP_SIZES, CORRECTIVE[:3]), ("line-search", "fully-corrective")]
+RULES = [
+    *zip(STEP_SIZES, ["pairwise", "none", "away", "none"], strict=True),
+    ("line-search", "fully-corrective"),
+]
 
 
 @pytest.mark.parametrize(("step_size", "corrective"), RULES)
@@ -160,7 +161,7 @@ def with_a_useless_component(boosting):
 
 @pytest.mark.parametrize(
     ("step_size", "corrective"),
-    [(s, c) for s, c in RULES if s in ("line-search", "adaptive") and c != "none"],
+    [("line-search", "away"), ("adaptive", "pairwise"), RULES[-1]],
 )
 def test_useless_components_are_dropped(engine, step_size, corrective):
     boosting = engine(

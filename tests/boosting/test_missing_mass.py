@@ -40,12 +40,10 @@ TARGETS = {"two bumps": (two_bumps, [-4.0]), "ring": (ring, [3.0, 0.0])}
 
 def boost(target, **settings):
     log_density, start = TARGETS[target]
-    settings = {
-        "random_state": 0,
-        "search": GreedySearch(refine=False),
-        "max_iter": 15,
-    } | settings
-    return boost_posterior(log_density, len(start), x0=start, **settings)
+    settings = {"search": GreedySearch(refine=False), "max_iter": 15} | settings
+    return boost_posterior(
+        log_density, len(start), x0=start, random_state=0, **settings
+    )
 
 
 def kl(log_density, posterior):
@@ -70,10 +68,8 @@ def test_the_mass_that_the_first_component_misses_is_found(name, corrective, rec
 def test_the_unstopped_residual_objective_does_not_find_it():
     objective = ResidualGain(early_stopping=False)
     with pytest.warns(UserWarning, match="degenerated"):
+        few = GreedySearch(256, refine=False, max_components=1)
         result = boost(
-            "ring",
-            corrective="none",
-            objective=objective,
-            search=GreedySearch(256, refine=False, max_components=1),
+            "ring", corrective="none", objective=objective, search=few, max_iter=6
         )
     assert result.posterior.n_components == 1

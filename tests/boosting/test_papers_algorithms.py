@@ -66,8 +66,7 @@ def kept_columns(before, after, objective):
         ("predefined", "none"),
         ("line-search", "away"),
         ("adaptive", "pairwise"),
-        ("adaptive", "none"),
-        (0.3, "away"),
+        (0.3, "none"),
     ],
 )
 def test_the_weights_take_the_step_of_the_rule(engine, step_size, corrective):
@@ -118,9 +117,7 @@ def in_many(dim):
 
 # From starts that are off, this objective has no upper end.
 @pytest.mark.filterwarnings("ignore::skboost.exceptions.DegenerateComponentWarning")
-@pytest.mark.parametrize(
-    ("entropy_weight", "dim"), [(1.0, 1), (None, 2), (1.0, 12)], ids=str
-)
+@pytest.mark.parametrize(("entropy_weight", "dim"), [(1.0, 1), (None, 4)], ids=str)
 def test_the_component_maximises_the_residual_elbo(engine, entropy_weight, dim):
     objective, density = Watched(entropy_weight, early_stopping=False), in_many(dim)
     boosting = engine(
@@ -201,7 +198,7 @@ def test_several_first_roots_stay_where_they_are_without_refinement(roots):
     assert not np.array_equal(opened, moved.iterate.roots.params)
 
 
-@pytest.mark.parametrize("dim", [2, 30])
+@pytest.mark.parametrize("dim", [2, 8])
 def test_all_roots_have_the_published_coefficients(engine, dim, monkeypatch):
     """Algorithm 1, lines 7 to 9: Z, beta and lambda, from Gaussians written out."""
     solved = []

@@ -15,18 +15,8 @@ FAR, SLOPE = normal_mixture([-12.0, 12.0], [1.0, 1.0], [0.5, 0.5])
 PLAIN = {"x0": [-12.0], "gradient": SLOPE, "orbit": None, "random_state": 0}
 
 
-def test_all_begins_with_every_mode_and_single_with_one():
-    every = boost_posterior(FAR, 1, **PLAIN | {"x0": [[-12.0], [12.0]]})
-    assert every.posterior.n_components == 2
-    single = boost_posterior(FAR, 1, **PLAIN, init="single", max_iter=1)
-    assert single.posterior.n_components == 1
-    assert not single.modes_found
-    assert single.posterior.mean()[0] == pytest.approx(-12.0, abs=0.1)
-
-
-@pytest.mark.parametrize("corrective", ["none", "fully-corrective"])
-def test_a_run_goes_on_from_a_result_between_modes(corrective):
-    settings = PLAIN | {"x0": [[-12.0], [12.0]], "corrective": corrective}
+def test_a_run_goes_on_from_a_result_between_modes():
+    settings = PLAIN | {"x0": [[-12.0], [12.0]]}
     once = boost_posterior(FAR, 1, **settings)
     first = boost_posterior(FAR, 1, **settings, max_iter=1)
     assert first.posterior.n_components == first.n_iter == 1
@@ -53,7 +43,7 @@ def test_others_are_found_by_the_search_of_the_objective(objective):
 
 
 def test_a_mixture_begins_with_its_most_probable_explanation():
-    X = scale(load_iris().data)
+    X = scale(load_iris().data)[::3]
     settings = {"n_components": 3, "random_state": 0}
     every = BoostedGaussianMixture(**settings).fit(X)
     single = BoostedGaussianMixture(**settings, init="single", max_iter=1).fit(X)

@@ -128,13 +128,7 @@ class TestSplit:
             halves = boosting.engine.combination.split(*parts)
             assert halves.components.n_components == n_components
 
-    def test_nothing_is_split_where_nothing_is_left(self, engine):
-        boosting = engine("normal", dim=2)
-        state, _ = boosting.init()
-        _, info = boosting.step(state)
-        assert info.move.kind != "split"
-
-    @pytest.mark.parametrize("corrective", ["none", "away", "pairwise"])
+    @pytest.mark.parametrize("corrective", ["none", "pairwise"])
     def test_the_steps_of_the_papers_come_before_splits(
         self, engine, corrective, monkeypatch
     ):

@@ -30,13 +30,9 @@ def student_t(df):
     return log_density
 
 
-def boost(df, family, seed=0, **settings):
-    settings = {
-        "max_iter": 4,
-        "search": GreedySearch(256),
-        "random_state": seed,
-    } | settings
-    return boost_posterior(student_t(df), 2, family=family, **settings)
+def boost(df, family, **settings):
+    settings = {"max_iter": 4, "search": GreedySearch(256)} | settings
+    return boost_posterior(student_t(df), 2, family=family, random_state=0, **settings)
 
 
 def test_a_student_t_density_is_one_component():
@@ -52,7 +48,7 @@ def test_a_student_t_density_is_one_component():
     assert_allclose(covariance, 5.0 / 3.0 * SCALE_MATRIX, rtol=0.07)
 
 
-@pytest.mark.parametrize("df", [2.5, 4.0, 8.0])
+@pytest.mark.parametrize("df", [2.5, 8.0])
 def test_degrees_of_freedom_are_found(df):
     result = boost(df, StudentT(df="auto"), max_iter=1)
     (component,) = result.posterior.mixture.components
@@ -98,10 +94,10 @@ def test_the_residual_objective_takes_an_open_family():
     assert {component.family.df for component in components} <= {3.0, 30.0}
 
 
-@pytest.mark.parametrize("centres", [[[0.0] * 6], [[-30.0] * 6, [20.0] * 6]])
+@pytest.mark.parametrize("centres", [[[0.0] * 5], [[-30.0] * 5, [20.0] * 5]])
 def test_gaussians_of_several_widths_come_together(centres):
     """A tail that is wider in all directions takes one iteration, not ten."""
-    dim, df, centres = 6, 3.0, np.array(centres)
+    dim, df, centres = 5, 3.0, np.array(centres)
     constant = stats.multivariate_t(np.zeros(dim), df=df).logpdf(np.zeros(dim))
 
     def log_density(theta):

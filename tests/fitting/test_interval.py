@@ -59,7 +59,7 @@ def interval(log_density, mixture, seed=0, n=128):
     )
 
 
-@pytest.mark.parametrize("dim", [1, 5, 40])
+@pytest.mark.parametrize("dim", [1, 40])
 def test_an_exact_fit_leaves_next_to_nothing(dim):
     lower, upper = interval(gaussian, diagonal(np.zeros(dim), 1.0))
     assert lower == 0.0
@@ -175,7 +175,7 @@ def test_the_lower_end_holds_where_the_tail_of_weights_has_no_mean():
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize(("dim", "seed"), [(4, 1), (8, 2), (32, 0)])
+@pytest.mark.parametrize(("dim", "seed"), [(4, 1), (16, 0)])
 def test_a_narrow_shoulder_in_many_dimensions_is_found(dim, seed):
     """A tenth of the mass four standard deviations off, in any direction."""
     away = np.random.default_rng(seed).standard_normal(dim)

@@ -63,9 +63,7 @@ def seconds_of(objective="kl"):
     return run
 
 
-@pytest.mark.parametrize(
-    ("objective", "max_time"), [("kl", 40), ("kl", 200), ("hellinger", 200)]
-)
+@pytest.mark.parametrize(("objective", "max_time"), [("kl", 40), ("hellinger", 200)])
 def test_time_is_exceeded_by_one_batch_at_most(objective, max_time):
     run = seconds_of(objective)
     _, needed = run(1)
@@ -115,9 +113,7 @@ def boost(most, dim=5, **settings):
         {},
         {"x0": (-3.0, 3.0)},
         {"x0": np.full((2, 5), [[3.0], [-3.0]])},
-        {"family": "gaussian-diag"},
         {"family": "gaussian-low-rank"},
-        {"family": "student_t"},
         {"objective": "hellinger"},
         {"warp": "auto", "orbit": "auto"},
         {"failures": "zero", "tol": "auto", "orbit": "auto"},
@@ -136,7 +132,7 @@ def test_the_first_component_is_cut_short_and_says_so(settings):
     assert result.elbo - truth < 4 * result.elbo_se + 1e-6
 
 
-@pytest.mark.parametrize("most", [1, 20, 60])
+@pytest.mark.parametrize("most", [1, 60])
 def test_the_least_is_a_few_draws(most):
     result, n_calls = boost(most)
     # Sixteen draws that are kept, sixteen by which it is judged, and a few calls

@@ -27,19 +27,15 @@ def bent_gradient(theta):
 
 
 POSITIVE = {"constraints": {"y": (-3.0, None)}}
+PLAIN = GreedySearch(32, refine=False)
 WAYS = {
-    "plain": {
-        "orbit": None,
-        "search": GreedySearch(64, refine=False),
-        "tol": 0.0,
-        "max_iter": 3,
-    },
+    "plain": {"orbit": None, "tol": 0.0, "max_iter": 3, "search": PLAIN},
     "skewed": {"max_iter": 1, "orbit": "auto"},
     "hellinger": {"objective": "hellinger", "orbit": None, "max_iter": 2},
     "warp, constraints": {"warp": "auto", "orbit": None, "max_iter": 2, **POSITIVE},
     "surrogate": {"surrogate": "auto", "orbit": "auto", "max_iter": 2},
 }
-FEW = {"names": ["x", "y"], "search": GreedySearch(64), "random_state": 0}
+FEW = {"names": ["x", "y"], "search": GreedySearch(32), "random_state": 0}
 
 
 @pytest.fixture(scope="module", params=WAYS.values(), ids=WAYS)
