@@ -98,7 +98,7 @@ def test_base_draws_beat_pseudo_random_ones(family, rng):
 
 # The moments of the random length of a Student-t draw are not matched.
 @pytest.mark.parametrize("family", [f for f in EVERY if not isinstance(f, StudentT)])
-@pytest.mark.parametrize("n", [1, 9, 64, 201])
+@pytest.mark.parametrize("n", [1, 64, 201])
 def test_matched_draws_have_exact_moments(family, rng, n):
     eps = family.matched_draws(n, 8, rng)
     assert eps.shape == (n, family.base_dim(8))
@@ -158,7 +158,7 @@ def test_mean_exponential(family, component):
 
 
 def test_sizes_and_scales(family, component):
-    for dim in (1, 2, 3, 7, 12, 40):
+    for dim in (1, 3, 40):
         params = component(family, dim)
         assert family.dim_of(params) == dim
         assert family.mean(params).shape == family.std(params).shape == (dim,)

@@ -58,7 +58,7 @@ def test_pairs_are_taken_row_by_row_also_in_blocks(family, component):
             assert_allclose(part[i], one, rtol=1e-12, atol=1e-14)
 
 
-@pytest.mark.parametrize("dim", [1, 3, 30])
+@pytest.mark.parametrize("dim", [1, 30])
 def test_affinity_of_a_component_with_itself(family, component, dim):
     a = component(family, dim)
     value, grad_a, grad_b = affinity(family, a, a.copy())
@@ -103,7 +103,7 @@ def test_long_axes_cost_no_digits(name, rng):
     assert_allclose(affinity(family, a, moved)[0], expected, rtol=1e-4)
 
 
-@pytest.mark.parametrize("dim", [1, 2, 3, 7])
+@pytest.mark.parametrize("dim", [1, 7])
 def test_root_product_is_normalised(family, component, rng, dim):
     a, b = component(family, dim), component(family, dim)
     product = family.root_product(a, b)
@@ -126,7 +126,7 @@ NUMBERS = st.floats(-4.0, 4.0, allow_subnormal=False)
 
 
 @pytest.mark.parametrize("name", ROOTS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(data=st.data())
 def test_affinity_and_product_of_any_pair(name, data):
     family, dim = ROOTS[name], data.draw(st.integers(1, 3))
@@ -144,7 +144,7 @@ def test_affinity_and_product_of_any_pair(name, data):
     assert_allclose(found, roots - value, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("width", [0.3, 1.0, 4.0])
+@pytest.mark.parametrize("width", [0.3, 4.0])
 def test_tails_of_a_widened_component(family, component, rng, width):
     params, theta = component(family, 3), rng.standard_normal((9, 3))
     peak = family.log_density(family.mean(params)[None], params)[0]

@@ -75,11 +75,3 @@ def test_vanishing_density_is_finite_and_convex(table):
     slopes = [f.along(corner, corner[::-1])(t) for t in (0, 1e-30, 1e-9, 0.5)]
     assert (np.diff(slopes) >= 0).all()
     assert slopes[0] < slopes[-1]
-
-
-def test_objective_is_convex(table):
-    rng = np.random.default_rng(1)
-    f = table(rng.normal(size=10) * 3, np.exp(rng.normal(size=10)), log_joint, 50)
-    weights = rng.dirichlet(np.ones(10))
-    eigenvalues = np.linalg.eigvalsh(f.hessian(weights))
-    assert eigenvalues.min() > -1e-12 * eigenvalues.max()

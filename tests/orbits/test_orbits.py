@@ -89,8 +89,7 @@ def kl(target, log_q, points, cell):
 # --- groups
 
 
-@pytest.mark.parametrize("name", FAMILIES)
-@pytest.mark.parametrize("dim", [1, 4])
+@pytest.mark.parametrize(("name", "dim"), [*zip(FAMILIES, [1, 4] * 3, strict=True)])
 def test_images_are_a_group_that_leaves_a_component_as_it_is(name, dim):
     rng = np.random.default_rng(0)
     component = Component(*member(FAMILIES[name], dim, 1.0, 2.0))
@@ -152,12 +151,9 @@ def test_families_of_users_are_reflected_alone():
 @pytest.mark.parametrize(
     ("name", "dim", "order"),
     [
-        *(("one", 1, k) for k in (2, 8, 32)),
-        *(("two", 1, k) for k in (4, 16, 64)),
-        ("two", 2, 2),
-        ("one", 2, 4),
+        ("one", 1, 32),
+        ("two", 1, 4),
         ("two", 2, 8),
-        ("one", 2, 16),
         pytest.param("two", 2, 32, marks=pytest.mark.slow),
         pytest.param("one", 2, 64, marks=pytest.mark.slow),
     ],
@@ -192,22 +188,22 @@ def test_the_gain_is_the_bound_and_nothing_is_lost(name, dim):
 
 def test_the_kl_of_one_component_falls_by_every_doubling():
     target, mixture = LogGamma(1), MIXTURES["one"](1)
-    found = [kl(target, mixture.log_density(GRID[:, None]), GRID[:, None], STEP)]
+    points, cell = GRID[::4, None], 4 * STEP
+    found = [kl(target, mixture.log_density(points), points, cell)]
     for order in (2, 4, 8, 16, 32, 64):
         q, _ = orbiting(target, mixture, order, n=16)
-        found.append(kl(target, q.log_density(GRID[:, None]), GRID[:, None], STEP))
+        found.append(kl(target, q.log_density(points), points, cell))
     assert (np.diff(found) < 1e-4).all() and found[-1] < 0.5 * found[1]
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_no_mixture_loses(seed):
+def test_no_mixture_loses():
     """KL(q~ || p) <= ln Z - sum alpha E ln mean exp f <= KL(q || p)."""
-    rng, target, points = np.random.default_rng(seed), LogGamma(1), GRID[::4, None]
+    rng, target, points = np.random.default_rng(0), LogGamma(1), GRID[::8, None]
     parts = [
         member(FULL, 1, rng.uniform(-1.0, 2.0), rng.uniform(0.1, 1.0)) for _ in range(3)
     ]
     mixture = Mixture(tuple(parts), rng.dirichlet(np.ones(3)))
-    before = kl(target, mixture.log_density(points), points, 4 * STEP)
+    before = kl(target, mixture.log_density(points), points, 8 * STEP)
     bounds = []
     orbits = Orbits.of(target, mixture, 2048, rng)
     for order in (2, 8, 32):
@@ -215,7 +211,7 @@ def test_no_mixture_loses(seed):
         q = OrbitMixture.of(orbits, target)
         gain = orbits.gain()
         bounds.append(before - gain.value)
-        assert kl(target, q.log_density(points), points, 4 * STEP) < (
+        assert kl(target, q.log_density(points), points, 8 * STEP) < (
             bounds[-1] + 4.0 * gain.se
         )
     assert before >= bounds[0] >= bounds[1] - 1e-12 >= bounds[2] - 2e-12
@@ -441,11 +437,10 @@ def beyond(theta):
     raise ValueError("below -1.5")
 
 
-@pytest.mark.parametrize("outside", [lambda theta: -np.inf, beyond])
-def test_a_density_that_ends_keeps_what_is_inside(outside):
+def test_a_density_that_ends_keeps_what_is_inside():
     def density(theta):
         inside = 2.5 * theta[0] - np.exp(theta[0])
-        return inside if theta[0] > -1.5 else outside(theta)
+        return inside if theta[0] > -1.5 else beyond(theta)
 
     target = CallableTarget(density, 1, vectorized=False, failures="zero")
     mixture = Mixture.single(member(FULL, 1, 0.75, 0.8))
@@ -492,12 +487,3 @@ def test_any_dimension(dim):
     assert np.isfinite(q.log_density(mixture.sample(5, np.random.default_rng(1)))).all()
     assert np.isfinite(q.mean()).all() and (q.std() > 0).all()
     assert orbits.gain().value > 0
-
-
-def test_the_same_seed_gives_the_same_orbits():
-    first, second = (orbiting(LogGamma(2), MIXTURES["two"](2), 16)[0] for _ in range(2))
-    other, _ = orbiting(LogGamma(2), MIXTURES["two"](2), 16, seed=1)
-    assert_allclose(first.mean(), second.mean(), rtol=0)
-    assert not np.array_equal(first.orbits[0].steps, other.orbits[0].steps)
-    draws = [q.sample(100, np.random.default_rng(0)) for q in (first, second)]
-    assert np.array_equal(*draws)

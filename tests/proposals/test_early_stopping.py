@@ -16,7 +16,7 @@ from skboost.objectives import (
     SearchContext,
     joint_gains,
 )
-from skboost.proposals import STOPS, DensityProposer, best_stop, points_at_stops
+from skboost.proposals import DensityProposer, best_stop
 from skboost.strategies import GreedySearch
 from skboost.targets import CallableTarget
 
@@ -72,15 +72,6 @@ def stop(context):
     return best
 
 
-def test_the_path_begins_at_the_start_and_climbs(problem):
-    one = problem(-6.0, 2.0)
-    path = points_at_stops(one)
-    assert np.array_equal(path[0], one.start)
-    assert 3 <= len(path) <= len(STOPS)
-    values = [one.value_and_gradient(x)[0] for x in path]
-    assert (np.diff(values) > 0).all()
-
-
 @pytest.mark.parametrize("start", [(-6.0, 2.0), (0.0, 1.0), (-7.0, 0.1)])
 def test_the_best_stop_is_never_worse_than_its_start(problem, gains, stop, start):
     one = problem(*start)
@@ -117,12 +108,6 @@ def test_values_are_gains_of_the_mixture(problem, gains, stop):
     weights = [1 - found.weight, found.weight]
     new = old.append(found.component).with_weights(weights)
     assert_allclose(value, elbo(new) - elbo(old), atol=0.02)
-
-
-def test_the_search_is_the_same_for_every_number_of_threads(problem, stop):
-    starts = [problem(-20.0, 1.0), problem(-6.0, 2.0), problem(8.0, 1.0)]
-    one, two = (stop(starts, n) for n in (None, 2))
-    assert np.array_equal(one.component.params, two.component.params)
 
 
 def test_components_are_judged_by_what_they_are_chosen_by(context):

@@ -1,6 +1,5 @@
 """The first component, and starts beside the ones there are: each piece by itself."""
 
-from dataclasses import dataclass
 from types import SimpleNamespace
 
 import autograd.numpy as anp
@@ -32,7 +31,6 @@ from skboost.proposals import (
     split_component,
 )
 from skboost.proposals._first import (
-    _best_of_short_searches,
     _groups,
     fitted_at,
     projected,
@@ -336,14 +334,12 @@ def test_modes_of_the_starts_get_components_of_the_family(structure, apart):
         return anp.logaddexp(*(-0.5 * anp.sum(z**2, axis=1) for z in (left, right)))
 
     starts = apart * np.array([[-1.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
-    settings = {
-        "x0": starts,
-        "max_iter": 2,
-        "search": GreedySearch(64),
-        "random_state": 0,
-    }
-    family = LowRankGaussian(1) if structure == "low_rank" else FullGaussian()
-    mixture = boost_posterior(two_modes, 3, family=family, **settings).posterior.mixture
+    settings = {"x0": starts, "max_iter": 2, "search": GreedySearch(64)}
+    settings["family"] = (
+        LowRankGaussian(1) if structure == "low_rank" else FullGaussian()
+    )
+    result = boost_posterior(two_modes, 3, random_state=0, **settings)
+    mixture, family = result.posterior.mixture, settings["family"]
     assert mixture.n_components == 2
     found = {component.family.full_covariance for component in mixture.components}
     assert found == {family.full_covariance}

@@ -66,13 +66,9 @@ class Spiked:
         return CallableTarget(self.log_density, self.dim, self.gradient, True)
 
     def boosted(self, **settings):
-        return boost_posterior(
-            self.log_density,
-            self.dim,
-            gradient=self.gradient,
-            vectorized=True,
-            **{"random_state": 0, "family": "gaussian-low-rank"} | settings,
-        )
+        settings = {"random_state": 0, "family": "gaussian-low-rank"} | settings
+        settings |= {"gradient": self.gradient, "vectorized": True}
+        return boost_posterior(self.log_density, self.dim, **settings)
 
     def kl_of(self, posterior):
         """KL(q || p) of the only component, by dense algebra."""
@@ -133,14 +129,8 @@ def test_a_flat_direction_gets_no_width_beyond_what_has_a_cholesky_factor():
     assert_allclose(np.diag(found), [1e-10, 100.0], rtol=1e-6)
 
 
-def test_diagonal_curvature_of_independent_coordinates(rng):
-    gaussian = Spiked(300, n_strong=1, variance=1.0)
-    found = diagonal_curvature(gaussian.target, np.ones(300), rng)
-    assert_allclose(found, gaussian.scale**-2, rtol=1e-5)
-
-
 def test_diagonal_curvature_of_coupled_coordinates(rng):
-    gaussian = Spiked(300)
+    gaussian = Spiked(150)
     found = diagonal_curvature(gaussian.target, gaussian.mean, rng)
     exact = np.diagonal(np.linalg.inv(gaussian.covariance))
     assert 0.5 < np.median(found / exact) < 2.0
@@ -188,9 +178,9 @@ def test_the_widest_rank_is_that_of_the_components():
 # --- growth
 
 
-@pytest.mark.parametrize("n_strong", [1, 5, 20])
+@pytest.mark.parametrize("n_strong", [1, 12])
 def test_the_rank_is_what_the_target_asks_for(n_strong):
-    gaussian = Spiked(150, n_strong)
+    gaussian = Spiked(100, n_strong)
     _, found = fit_low_rank(gaussian.target, gaussian.diagonal, None, Settings())
     assert found.family.rank == n_strong
     assert gaussian.kl(found) < 1e-2

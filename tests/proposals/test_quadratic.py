@@ -337,8 +337,8 @@ def test_curvatures_of_columns_far_from_zero_keep_their_digits(container):
 
 def many_rows():
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(60_000, 20))
-    return X, rng.random(60_000) < expit(X @ np.linspace(-0.5, 0.5, 20) - 1.0)
+    X = rng.normal(size=(51_000, 20))
+    return X, rng.random(51_000) < expit(X @ np.linspace(-0.5, 0.5, 20) - 1.0)
 
 
 DEFAULT = BoostedBayesianLogisticRegression(random_state=0, orbit=None)

@@ -62,7 +62,6 @@ def theta():
 # --- batch or point
 
 
-@pytest.mark.parametrize("dim", DIMS)
 @pytest.mark.parametrize(
     ("density", "vectorized"),
     [
@@ -79,8 +78,9 @@ def theta():
         (lambda t: np.full(len(t), 3.0), True),
     ],
 )
-def test_batches_are_told_from_points(density, vectorized, dim):
-    assert CallableTarget(density, dim).vectorized is vectorized
+def test_batches_are_told_from_points(density, vectorized):
+    for dim in DIMS:
+        assert CallableTarget(density, dim).vectorized is vectorized
 
 
 def test_the_batch_of_the_trial_is_never_square():
@@ -95,14 +95,6 @@ def test_the_batch_of_the_trial_is_never_square():
         CallableTarget(density, dim)
         n, d = shapes[0]
         assert d == dim and n not in (1, dim)
-
-
-def test_a_given_answer_is_not_tried_out():
-    def density(theta):
-        raise AssertionError("called")
-
-    assert CallableTarget(density, 2, vectorized=True).vectorized
-    assert not CallableTarget(density, 2, vectorized=False).vectorized
 
 
 def test_any_failure_of_a_batch_means_points():
@@ -247,15 +239,12 @@ def batch_beyond(limit, value):
     ("density", "words"),
     [
         (fails_beyond(5.0, np.nan), "below \\+inf"),
-        (fails_beyond(5.0, np.inf), "below \\+inf"),
         (fails_beyond(5.0, lambda t: np.zeros(2)), "one number"),
         (fails_beyond(5.0, lambda t: None), "log_density"),
         (fails_beyond(5.0, lambda t: 1 / 0), "ZeroDivisionError"),
         (fails_beyond(5.0, lambda t: {}["gone"]), "KeyError"),
-        (batch_beyond(5.0, np.nan), "below \\+inf"),
         (batch_beyond(5.0, np.inf), "below \\+inf"),
     ],
-    ids=["NaN", "inf", "shape", "None", "division", "key", "batch NaN", "batch inf"],
 )
 def test_errors_show_the_first_point(density, words):
     target = CallableTarget(density, 2)
@@ -325,7 +314,6 @@ def test_a_function_of_one_point_fails_without_a_word_on_batches(theta):
         (lambda t: anp.sum(t**2, axis=1) + 1j, True, "complex"),
         (lambda t: "seven", None, "str"),
         (lambda t: 10**400, None, "int"),
-        (lambda t: None, None, "None at"),
         (lambda t: None, True, "None at"),
         (lambda t: None, False, "None at"),
     ],
@@ -364,7 +352,7 @@ def test_a_batch_that_raises_names_the_row(gradient, theta):
         assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
 
-@pytest.mark.parametrize("rows", [[0], [36], [3, 4, 5, 20], list(range(37))], ids=str)
+@pytest.mark.parametrize("rows", [[36], [3, 4, 5, 20], [*range(37)]], ids=str)
 def test_the_other_rows_of_a_batch_that_raises_keep_their_values(rows, theta):
     calls = []
     density = batch_that_raises(theta[rows, 0], calls)
@@ -457,7 +445,7 @@ def test_the_likelihood_alone_is_tempered_and_counted(theta):
 # --- causes come first
 
 
-@pytest.mark.parametrize("dim", DIMS)
+@pytest.mark.parametrize("dim", [1, 3])
 def test_a_column_is_called_a_column(dim):
     with pytest.raises(LogDensityError, match="got a column, shape") as caught:
         CallableTarget(lambda t: -0.5 * anp.sum(t**2, axis=1, keepdims=True), dim)
@@ -489,10 +477,7 @@ def doubled_slope(theta):
     ("density", "gradient", "vectorized"),
     [
         (doubled, plain_gradient, None),
-        (doubled, plain_gradient, True),
-        (batch_density, doubled_slope, None),
         (batch_density, doubled_slope, True),
-        (doubled_point, plain_gradient, None),
         (doubled_point, plain_gradient, False),
     ],
 )

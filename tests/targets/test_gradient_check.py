@@ -23,8 +23,8 @@ def checked(log_density, gradient=None, points=POINTS, **settings):
 
 @pytest.mark.parametrize(
     "gradient",
-    [lambda t: t, lambda t: -2.0 * t, lambda t: 0.0 * t, lambda t: np.ones_like(t)],
-    ids=["sign", "factor", "zero", "another"],
+    [lambda t: t, lambda t: -2.0 * t, lambda t: 0.0 * t],
+    ids=["sign", "factor", "zero"],
 )
 def test_a_wrong_gradient_is_told_both_slopes(gradient):
     with pytest.warns(UserWarning, match="sign and the factors of gradient="):
@@ -39,7 +39,7 @@ def test_a_density_that_leaves_autograd_is_told_so():
         checked(constant)
 
 
-@pytest.mark.parametrize("scale", [1e-6, 1e-3, 1.0, 1e6])
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
 @pytest.mark.parametrize("offset", [0.0, 1e9])
 def test_right_gradients_are_left_alone(scale, offset):
     def quartic(theta):
@@ -75,13 +75,7 @@ def test_the_user_of_a_posterior_is_warned_with_points_on_ones_own_scale():
 
     shown = r"not its slope.*theta=\[5\.[0-9 ]+5\.[0-9]+\]"
     with pytest.warns(UserWarning, match=shown) as caught:
-        boost_posterior(
-            log_density,
-            2,
-            gradient=lambda t: -1.0 / (t - 5.0),
-            constraints=(5.0, 6.0),
-            max_iter=1,
-            random_state=0,
-        )
+        given = {"gradient": lambda t: -1.0 / (t - 5.0), "constraints": (5.0, 6.0)}
+        boost_posterior(log_density, 2, max_iter=1, random_state=0, **given)
     ours = [w for w in caught if "not its slope" in str(w.message)]
     assert len(ours) == 1 and ours[0].filename == __file__

@@ -101,19 +101,6 @@ def test_shares_are_nested_and_tell_the_whole(target):
     assert whole.has_cut and ledger.n_evaluations == 6
 
 
-def test_a_share_of_the_seconds_is_of_those_that_are_left():
-    clock = Clock()
-    whole = Budget(max_time=10.0, clock=clock)
-    clock.now = 4.0
-    half = whole.share(0.5)
-    assert half.max_time == 3.0
-    clock.now = 6.5
-    assert half.spent is None
-    clock.now = 7.0
-    assert half.spent.by == "max_time" and "max_time=10.0" in half.spent.message
-    assert whole.spent is None
-
-
 def test_what_is_used_is_the_larger_share(target):
     clock = Clock()
     assert Budget().used == 0.0
@@ -139,13 +126,6 @@ def test_the_budget_before_is_restored_after_an_error():
     with pytest.raises(KeyError), ledger.within(Budget(max_time=0.0)):
         raise KeyError
     ledger.spend(10**9)
-
-
-def test_work_may_look_at_a_budget_that_never_raises():
-    ledger = Ledger()
-    with ledger.within(Budget(max_time=0.0), raises=False) as budget:
-        ledger.spend()
-        assert ledger.budget.cuts() and budget.has_cut
 
 
 def test_threads_share_a_count(target):

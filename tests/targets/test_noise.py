@@ -105,9 +105,10 @@ T4, T1 = StudentTNoise(4.0), StudentTNoise(1.5)
 @pytest.mark.parametrize(
     ("noise", "level", "sd", "sd_level"),
     [
-        *((t, -0.2, *sds) for t in (T4, T1) for sds in [(0.05, 0.02), (1.0, 0.3)]),
-        *((COUNTS, -9.0, *sds) for sds in [(0.05, 0.02), (0.3, 0.5), (1.0, 1.5)]),
-        *((COUNTS, -0.5, *sds) for sds in [(0.05, 0.02), (0.3, 0.5), (1.0, 1.5)]),
+        (T4, -0.2, 0.05, 0.02),
+        (T1, -0.2, 1.0, 0.3),
+        *((COUNTS, -9.0, *sds) for sds in [(0.05, 0.02), (1.0, 1.5)]),
+        *((COUNTS, -0.5, *sds) for sds in [(0.3, 0.5), (1.0, 1.5)]),
     ],
 )
 def test_the_product_rule_agrees_with_dense_sums(noise, level, sd, sd_level):
@@ -176,7 +177,7 @@ def test_sparse_rows_are_the_same_rows():
     ],
 )
 def test_the_prior_of_the_noise_scale_is_a_density(prior, ends):
-    level = np.linspace(*ends, 200_001)
+    level = np.linspace(*ends, 50_001)
     mass = np.trapezoid(np.exp(prior.value_and_score(level)[0]), level)
     assert mass == pytest.approx(1.0, abs=1e-8)
     nodes, weights = normal_rule(1.0)
@@ -187,7 +188,7 @@ def test_the_prior_of_the_noise_scale_is_a_density(prior, ends):
 # --- counts
 
 
-@pytest.mark.parametrize("dispersion", [1e-15, 1e-4, 0.3, 4.0, 200.0])
+@pytest.mark.parametrize("dispersion", [1e-15, 0.3, 200.0])
 def test_probabilities_are_those_of_scipy(dispersion):
     y, mean = np.array([0.0, 1.0, 3.0, 40.0, 1e4]), np.array([0.1, 2.0, 90.0])[:, None]
     found = COUNTS.log_probability(y, np.log(mean), np.log(dispersion))
@@ -197,7 +198,7 @@ def test_probabilities_are_those_of_scipy(dispersion):
     np.testing.assert_allclose(found, exact, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("shape", [0.01, 1.0, 99.0, 101.0, 1e3, 1e6])
+@pytest.mark.parametrize("shape", [0.01, 99.0, 101.0, 1e6])
 def test_differences_of_gamma_functions_are_sums(shape):
     for y in (0, 1, 7, 300):
         j = np.arange(y)
@@ -217,13 +218,13 @@ def test_a_dispersion_of_nearly_zero_is_poisson():
     np.testing.assert_allclose(found, exact, atol=1e-4)
 
 
-@pytest.mark.parametrize("width", [0.0, 0.05, 0.2, 0.5, 1.0, 3.0, 8.0])
+@pytest.mark.parametrize("width", [0.0, 0.2, 1.0, 8.0])
 def test_the_fixed_rule_for_a_normal_variable(width):
     nodes, weights = normal_rule(width)
     assert weights.sum() == pytest.approx(1.0, rel=1e-12)
     if width:
         # E 1 / (1 + w^2 t^2), which has its poles at distance 1 / w.
-        grid = np.linspace(-12.0, 12.0, 400_001)
+        grid = np.linspace(-12.0, 12.0, 40_001)
         exact = np.trapezoid(stats.norm.pdf(grid) / (1 + (width * grid) ** 2), grid)
         assert weights @ (1 / (1 + (width * nodes) ** 2)) == pytest.approx(exact, 1e-8)
 

@@ -61,19 +61,7 @@ def test_averages_over_nodes_agree_with_dense_sums(n_classes, scale, step, error
             np.testing.assert_allclose(a[i], b, rtol=0.0, atol=error)
 
 
-def test_many_classes_are_near_the_mean_over_draws():
-    mean, covariance = rows(6, 1.5, n=3)
-    found = expectations(mean, covariance)
-    rng = np.random.default_rng(1)
-    for i in range(len(mean)):
-        t = rng.multivariate_normal(mean[i], covariance[i], size=100_000)
-        log_sum = np.logaddexp.reduce(t, axis=1)
-        p = np.exp(t - log_sum[:, None])
-        assert abs(found[0][i] - log_sum.mean()) < 0.02
-        np.testing.assert_allclose(found[1][i], p.mean(axis=0), atol=0.01)
-
-
-@pytest.mark.parametrize("n_classes", [3, 4, 6])
+@pytest.mark.parametrize("n_classes", [3, 6])
 def test_more_nodes_have_smaller_errors(n_classes):
     mean, covariance = rows(n_classes, 1.5, n=40)
     few, more, most = (
@@ -85,7 +73,7 @@ def test_more_nodes_have_smaller_errors(n_classes):
     assert error < 3e-3
 
 
-@pytest.mark.parametrize("n_classes", [3, 4, 7])
+@pytest.mark.parametrize("n_classes", [3, 7])
 def test_what_all_classes_share_goes_through(n_classes):
     mean, covariance = rows(n_classes, 1.0)
     log_sum, p, products = expectations(mean, covariance)
@@ -148,17 +136,15 @@ def test_roots_have_the_covariance_of_the_centred_predictors(n_classes):
     np.testing.assert_allclose(roots @ roots.transpose(0, 2, 1), expected, atol=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("n_classes", "width"), [(3, 0.5), (4, 1.5), (6, 3.0), (3, 3.0)]
-)
+@pytest.mark.parametrize(("n_classes", "width"), [(3, 0.5), (4, 1.5)])
 def test_probabilities_are_as_near_as_they_say(n_classes, width):
-    rng, n, k = np.random.default_rng(1), 200, n_classes - 1
+    rng, n, k = np.random.default_rng(1), 60, n_classes - 1
     mean = width * rng.choice([0.3, 1.0, 3.0], (n, 1)) * rng.standard_normal((n, k))
     root = rng.standard_normal((n, k, k))
     covariance = root @ root.transpose(0, 2, 1)
     largest = np.linalg.eigvalsh(covariance)[:, -1]
     covariance *= (width**2 / largest)[:, None, None]
-    exact = softmax_expectation(mean, covariance, softmax_nodes(k, 1 << 16))
+    exact = softmax_expectation(mean, covariance, softmax_nodes(k, 1 << 15))
     found = softmax_expectation(mean, covariance, softmax_nodes(k, 1024))
     error = np.abs(found - exact)
     assert error.max() < 3e-3
@@ -169,8 +155,8 @@ def test_probabilities_are_as_near_as_they_say(n_classes, width):
 def test_components_share_nodes_without_larger_errors():
     rng, k, weights = np.random.default_rng(3), 3, np.geomspace(1.0, 0.01, 8)
     weights = weights / weights.sum()
-    root = rng.standard_normal((60, k, k))
-    means = np.linspace(0.5, 2.0, 8)[:, None, None] * rng.standard_normal((60, k))
+    root = rng.standard_normal((30, k, k))
+    means = np.linspace(0.5, 2.0, 8)[:, None, None] * rng.standard_normal((30, k))
     covariances = [s * root @ root.transpose(0, 2, 1) for s in np.geomspace(0.2, 20, 8)]
 
     def averaged(nodes):
