@@ -304,7 +304,7 @@ OF_SEVERAL = {"_matrices.py", "_prediction_display.py"}
 
 def test_messages_count_nothing_in_the_plural_that_may_be_one():
     for path in FILES:
-        for text in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for text in walked(path):
             parts = text.values if isinstance(text, ast.JoinedStr) else ()
             for number, after in zip(parts, parts[1:], strict=False):
                 if (

@@ -13,7 +13,8 @@ from .cases import EVERY, ONLINE, SVI, each
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 CASES = EVERY | ONLINE | SVI
-SLOW = ("groups, ordered", "groups, negative binomial", "groups, poisson")
+# Of flat and of grouped rows some likelihoods go the same way.
+SLOW = {n for n in EVERY if n.startswith("groups")} - {"groups, classes"}
 
 
 def new(name):
@@ -83,18 +84,13 @@ def test_saved_posteriors_draw_what_they_drew(tmp_path):
         assert_array_equal(*draws)
 
 
-@pytest.mark.parametrize("constraints", [None, "positive"])
-def test_results_with_orbits_draw_the_same_from_a_file(tmp_path, constraints):
+def test_results_with_orbits_draw_the_same_from_a_file(tmp_path):
     def log_gamma(theta):
         return np.sum(2.0 * np.log(theta) - theta, axis=1)
 
-    def of_logs(theta):
-        return np.sum(3.0 * theta - np.exp(theta), axis=1)
-
     result = boost_posterior(
-        of_logs if constraints is None else log_gamma, 2,
-        gradient=lambda t: 3.0 - np.exp(t) if constraints is None else 2.0 / t - 1.0,
-        constraints=constraints, max_iter=1, orbit=4, random_state=0,
+        log_gamma, 2, gradient=lambda t: 2.0 / t - 1.0, constraints="positive",
+        max_iter=1, orbit=4, random_state=0,
     )  # fmt: skip
     assert result.orbiting.applied
     result.save(tmp_path / "result.npz")

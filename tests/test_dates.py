@@ -57,8 +57,8 @@ def frames(X):
 
 
 def some(every, all_of, one):
-    """A third of all, of which each comes for a third of the cases."""
-    return [*every][[*all_of].index(one) % 3 :: 3]
+    """A fifth of all, of which each comes for a fifth of the cases."""
+    return [*every][[*all_of].index(one) % 5 :: 5]
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -129,7 +129,6 @@ def test_the_advice_of_the_message_works():
 PARTS = [
     (BoostedBayesianLinearRegression, "x + day"),
     (BoostedBayesianLinearRegression, "x + C(day)"),
-    (BoostedBayesianLinearRegression, "x:day"),
     (BoostedBayesianPoissonRegression, "x + offset(day)"),
     (BoostedHierarchicalLinearRegression, "day + (1 | k)"),
     (BoostedHierarchicalLinearRegression, "x + (day | k)"),

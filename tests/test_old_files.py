@@ -5,6 +5,7 @@ import io
 import json
 import pickle
 import re
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -125,30 +126,22 @@ X = np.random.default_rng(0).normal(size=(20, 2))
 Y = (X[:, 0] > 0).astype(int)
 
 
+@cache
 def objects():
-    logistic = BoostedBayesianLogisticRegression(
-        max_iter=1, search=GreedySearch(16), random_state=0
-    )
-    yield "estimator", logistic.fit(X, Y)
-    yield "unfitted", BoostedBayesianLogisticRegression()
-    yield "pipeline", make_pipeline(logistic)
-    yield "svi", SVIGaussianMixture(2, max_iter=1, random_state=0).fit(X)
-    yield (
-        "result",
-        boost_posterior(
-            density,
-            2,
-            gradient=score,
-            max_iter=1,
-            search=GreedySearch(16),
-            random_state=0,
-        ),
-    )
+    few = {"max_iter": 1, "search": GreedySearch(16), "random_state": 0}
+    logistic = BoostedBayesianLogisticRegression(**few).fit(X, Y)
+    return {
+        "estimator": logistic,
+        "unfitted": BoostedBayesianLogisticRegression(),
+        "pipeline": make_pipeline(logistic),
+        "svi": SVIGaussianMixture(2, max_iter=1, random_state=0).fit(X),
+        "result": boost_posterior(density, 2, gradient=score, **few),
+    }
 
 
-@pytest.fixture(params=objects(), ids=lambda pair: pair[0])
+@pytest.fixture(params=["estimator", "unfitted", "pipeline", "svi", "result"])
 def written(request):
-    return request.param[1]
+    return objects()[request.param]
 
 
 @pytest.mark.parametrize(("version", "protocol"), [("0.2.0", 2), (LATER, 5)])

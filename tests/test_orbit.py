@@ -30,7 +30,7 @@ logistic = partial(BoostedBayesianLogisticRegression, prior_scale=1.0)
 AUTO = {"random_state": 0}
 PLAIN = {"orbit": None, "max_iter": 1, "random_state": 0}
 X, Y = load_breast_cancer(return_X_y=True)
-X = scale(X)
+X, Y = scale(X)[::2], Y[::2]
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +72,6 @@ FEW = X[:60, :3], Y[:60]
         {"temperature": 0.5, "class_weight": "balanced"},
         {"prior": "laplace", "max_iter": 1},
         {"family": "laplace", "max_iter": 1},
-        {"family": "student_t", "max_iter": 2, "tol": 0.0},
         {"objective": "hellinger", "max_iter": 2},
     ],
     ids=str,
@@ -129,7 +128,7 @@ def test_orbits_of_few_draws_end_no_run_beside_a_long_tail():
         log_q = result.posterior.log_density(grid[:, None])
         return step * np.sum(np.exp(log_q) * (log_q - log_p))
 
-    assert np.median([exact_kl(seed) for seed in range(3)]) < 0.015
+    assert np.median([exact_kl(seed) for seed in range(2)]) < 0.015
 
 
 def test_a_number_ends_a_run_by_what_remains_with_orbits():
@@ -182,7 +181,7 @@ def test_what_remains_with_orbits_knows_its_error():
         remaining_after_orbits(
             target, mixture, lambda left: True, 1.0, 4, np.random.default_rng(seed)
         )[0]
-        for seed in range(100)
+        for seed in range(60)
     ]
     spread = np.std([one.value for one in found])
     # Quasi-random draws do better than the error says; both errors added were .03.
@@ -407,19 +406,6 @@ def test_constraints_and_warps(options):
     assert result.orbiting.applied == ("constraints" in options)
 
 
-def test_posteriors_answer_after_the_limits_of_their_run():
-    limits = {"max_iter": 1, "tol": 1e-3, "max_evaluations": 150_000}
-    result = boost_posterior(skewed, 2, random_state=0, **limits)
-    free = boost_posterior(
-        skewed, 2, random_state=0, **limits | {"max_evaluations": None}
-    )
-    assert result.orbiting == free.orbiting and result.orbiting.applied
-    np.testing.assert_array_equal(
-        result.posterior.sample(3000, random_state=1),
-        free.posterior.sample(3000, random_state=1),
-    )
-
-
 def test_images_take_half_of_what_a_limit_leaves():
     def fitted(**options):
         limits = {"max_iter": 1, "tol": 1e-3, "random_state": 0}
@@ -440,7 +426,7 @@ def test_other_orders_are_refused(orbit):
 
 
 def test_a_number_of_images_is_taken_as_it_is():
-    orders = (2, 16, 128)
+    orders = (2, 8, 32)
     reports = [logistic(orbit=n, max_iter=1, **AUTO).fit(*FEW) for n in orders]
     assert tuple(one.orbiting_.order for one in reports) == orders
     assert reports[0].elbo_ < reports[1].elbo_ < reports[2].elbo_

@@ -55,13 +55,9 @@ GRADIENTS = {two_modes: two_slopes, banana: banana_gradient}
 
 
 def boost(log_density=correlated, dim=2, **settings):
-    settings = {
-        "random_state": 0,
-        "max_iter": 3,
-        "search": GreedySearch(128),
-        "gradient": GRADIENTS.get(log_density),
-    } | settings
-    return boost_posterior(log_density, dim, **settings)
+    few = {"random_state": 0, "max_iter": 3, "search": GreedySearch(64)}
+    few["gradient"] = GRADIENTS.get(log_density)
+    return boost_posterior(log_density, dim, **few | settings)
 
 
 # --- what comes back

@@ -170,7 +170,7 @@ def test_bad_values_show_the_point_on_the_users_scale():
 
 @pytest.mark.parametrize(
     ("constraints", "slope"),
-    [({1: "positive"}, -3.0), ({1: "positive"}, 2.0), ({1: (None, 0)}, 2.0)],
+    [({1: "positive"}, -3.0), ({1: (None, 0)}, 2.0)],
 )
 def test_powers_that_can_not_be_integrated_are_improper(constraints, slope):
     def power(theta):
@@ -187,7 +187,7 @@ def test_a_free_coordinate_without_an_end_is_named_as_it_is():
         boost(lambda t: 0.0 * t[:, 0] - t[:, 1], 2, {1: "positive"}, max_iter=2)
 
 
-@pytest.mark.parametrize("scale", [1e-100, 1.0, 1e100])
+@pytest.mark.parametrize("scale", [1e-100, 1e100])
 def test_a_wide_lognormal_of_any_unit_is_proper(scale):
     def lognormal(theta):
         z = anp.log(theta[:, 0] / scale)

@@ -42,8 +42,7 @@ def mass_of(posterior):
     return sum(np.trapezoid(values, away) for values in density)
 
 
-@pytest.mark.parametrize("kappa", [1.0, 5.0, 50.0])
-@pytest.mark.parametrize("centre", [0.0, 3.0, 6.2])
+@pytest.mark.parametrize(("kappa", "centre"), [(1.0, 3.0), (5.0, 0.0), (50.0, 6.2)])
 def test_a_von_mises_density_has_its_direction_spread_and_normaliser(kappa, centre):
     result = boost_posterior(
         von_mises(kappa, centre), 1, constraints="periodic", random_state=0

@@ -39,29 +39,22 @@ def data():
     }
 
 
+ONE, NEGATIVE = {"prior_scale": 1.0}, {"likelihood": "negative_binomial"}
 KINDS = {
     "logistic": (BoostedBayesianLogisticRegression, "labels"),
     "balanced": (
         # The unit of a learned scale knows no weights of classes where rows are read.
-        partial(
-            BoostedBayesianLogisticRegression,
-            class_weight="balanced",
-            prior_scale=1.0,
-        ),
+        partial(BoostedBayesianLogisticRegression, class_weight="balanced", **ONE),
         "labels",
     ),
     "linear": (BoostedBayesianLinearRegression, "numbers"),
     "student_t": (
-        partial(BoostedBayesianLinearRegression, noise="student_t", prior_scale=1.0),
+        partial(BoostedBayesianLinearRegression, noise="student_t", **ONE),
         "numbers",
     ),
     "poisson": (BoostedBayesianPoissonRegression, "counts"),
     "negative binomial": (
-        partial(
-            BoostedBayesianPoissonRegression,
-            likelihood="negative_binomial",
-            prior_scale=1.0,
-        ),
+        partial(BoostedBayesianPoissonRegression, **NEGATIVE, **ONE),
         "counts",
     ),
 }
@@ -200,20 +193,19 @@ def test_a_fit_of_a_mapped_file_holds_a_block_and_no_more(tmp_path, monkeypatch)
         monkeypatch.setattr(f"skboost.{module}.MAX_BYTES", 0)
     monkeypatch.setattr("skboost._row_blocks._ROWS_AT_ONCE", 20_000)
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((400_000, 5))
+    X = rng.standard_normal((250_000, 5))
     np.save(tmp_path / "X.npy", X)
     np.save(tmp_path / "y.npy", X[:, 0] + rng.logistic(size=len(X)) > 0.0)
     X, y = (np.load(tmp_path / f"{name}.npy", mmap_mode="r") for name in "Xy")
-    model = BoostedBayesianLogisticRegression(
-        max_iter=1, search=GreedySearch(16), orbit=None, prior_scale=1.0
-    )
+    few = {"max_iter": 1, "search": GreedySearch(16), "orbit": None}
+    model = BoostedBayesianLogisticRegression(prior_scale=1.0, **few)
     tracemalloc.start()
     try:
         model.fit(X, y)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    # A block has 0.8 MB, the temporaries of a sum a few more; all rows have 16 MB.
+    # A block has 0.8 MB, the temporaries of a sum a few more; all rows have 10 MB.
     assert peak < 8e6
     with pytest.raises(ValueError, match="y must have as many entries"):
         model.fit(X, y[1:])
@@ -317,7 +309,7 @@ def test_batches_of_a_mapped_file(clusters, tmp_path, monkeypatch):
     monkeypatch.setattr("skboost._row_blocks.MAX_BYTES", 0)
     np.save(tmp_path / "X.npy", clusters.astype("f4"))
     X = np.load(tmp_path / "X.npy", mmap_mode="r")
-    settings = {"batch_size": 200, "effective_batch_size": 100, "max_iter": 5}
+    settings = {"batch_size": 200, "effective_batch_size": 100, "max_iter": 2}
     found = mixture(**settings).fit(X)
     monkeypatch.setattr("skboost._rows.MAX_BYTES", 0)
     monkeypatch.setattr("skboost._row_blocks.MAX_BYTES", 1 << 40)

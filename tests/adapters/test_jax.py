@@ -44,12 +44,12 @@ def bioassay():
 
 def on_a_grid():
     """Log evidence, means and standard deviations of the bioassay posterior."""
-    a, b = np.meshgrid(np.linspace(-8, 12, 801), np.linspace(-20, 60, 801))
+    a, b = np.meshgrid(np.linspace(-8, 12, 401), np.linspace(-20, 60, 401))
     p = expit(a[..., None] + b[..., None] * np.array(DOSE))
     log_p = (binom.logpmf(DIED, N, p) - np.log([1, 5, 10, 1])).sum(axis=-1)
     log_p += norm.logpdf(a, 0, 3) + np.log(3 * np.sqrt(2 * np.pi))
     log_p += norm.logpdf(b, 0, 10) + np.log(10 * np.sqrt(2 * np.pi))
-    log_evidence = logsumexp(log_p) + np.log(20 / 800) + np.log(80 / 800)
+    log_evidence = logsumexp(log_p) + np.log(20 / 400) + np.log(80 / 400)
     weight = np.exp(log_p - logsumexp(log_p))
     mean = np.array([(weight * t).sum() for t in (a, b)])
     var = [(weight * (t - m) ** 2).sum() for t, m in zip((a, b), mean, strict=True)]
@@ -88,7 +88,7 @@ def test_constraints_are_on_the_scale_of_the_function():
     assert_allclose(result.posterior.std(), np.sqrt(3) / 2, rtol=0.05)
 
 
-@pytest.mark.parametrize("n", [1, 2, 16, 17, 40])
+@pytest.mark.parametrize("n", [1, 17])
 def test_rows_and_points_agree(n):
     density = from_jax(bioassay(), 2)
     theta = np.random.default_rng(n).standard_normal((n, 2))

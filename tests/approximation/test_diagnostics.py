@@ -19,7 +19,7 @@ from skboost.families import Component, FullGaussian, Laplace
 from skboost.targets import GLMTarget, Logistic, Table, Target
 
 N = 2048
-SEEDS = range(2)
+SEEDS = range(1)
 
 
 class Normal(Target):
@@ -196,7 +196,7 @@ def test_errors_of_the_gaps_are_those_of_contrasts_of_means():
 
 
 @pytest.mark.parametrize("exact", [False, True], ids=["Monte Carlo", "exact"])
-@pytest.mark.parametrize("mean", [-0.7, 0.4, 30.0], ids="candidate at {}".format)
+@pytest.mark.parametrize("mean", [0.4, 30.0], ids="candidate at {}".format)
 def test_the_duality_gap_is_the_largest(exact, mean):
     target = logistic()
     draws, s = fresh(target, THREE, exact=exact), normal(mean, 0.7)

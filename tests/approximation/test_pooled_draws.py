@@ -112,8 +112,7 @@ def test_a_pool_is_not_changed_by_its_uses(mixture):
 # --- the convex estimate
 
 
-@pytest.mark.parametrize("exact", [False, True], ids=["Monte Carlo", "exact"])
-@pytest.mark.parametrize("dim", [1, 3])
+@pytest.mark.parametrize(("exact", "dim"), [(False, 3), (True, 1)])
 def test_the_estimate_is_convex(exact, dim):
     rng = np.random.default_rng(8)
     family = FullGaussian()

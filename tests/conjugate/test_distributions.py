@@ -26,7 +26,7 @@ def random_rate(rng, p):
     return root @ root.T + np.eye(p)
 
 
-@pytest.mark.parametrize("p", [1, 2, 4])
+@pytest.mark.parametrize("p", [1, 4])
 def test_wishart_agrees_with_scipy(rng, p):
     rates = np.stack([random_rate(rng, p) for _ in range(2)])
     dofs = np.array([p + 0.3, p + 5.0])
@@ -153,7 +153,7 @@ def test_entropies_means_and_variances_are_those_of_draws(law_and_shape):
     X = blobs(n=120)
     model = make_model(*law_and_shape, X, n_components=2)
     natural, _ = ascended(model, model.rows(X), n_iter=30)
-    draws = model.sample(natural, 20_000, np.random.default_rng(1))
+    draws = model.sample(natural, 8000, np.random.default_rng(1))
     log_q = model.log_density(natural, draws)
     assert close(-log_q, model.entropy(natural))
     assert close(log_q - model.log_prior(draws), model.kl(natural))

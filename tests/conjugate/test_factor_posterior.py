@@ -23,12 +23,7 @@ from .conftest import close
 
 SHAPE, RANK = (6, 5), 2
 # Every two of these meet.
-CASES = [
-    (False, 0.5, 1.3),
-    (False, None, None),
-    (True, 0.5, None),
-    (True, None, 1.3),
-]
+CASES = [(False, 0.5, 1.3), (False, None, None), (True, 0.5, None), (True, None, 1.3)]
 each_case = pytest.mark.parametrize(("biases", "noise_scale", "prior_scale"), CASES)
 
 
@@ -193,9 +188,7 @@ def test_the_gauge_changes_no_prediction(biases, noise_scale, prior_scale):
     assert target.bound(after) > target.bound(before)
 
 
-@pytest.mark.parametrize(
-    ("shape", "prior_scale"), [((9, 4), 1.3), ((4, 9), None), ((6, 6), None)]
-)
+@pytest.mark.parametrize(("shape", "prior_scale"), [((9, 4), 1.3), ((4, 9), None)])
 def test_no_other_gauge_has_a_larger_bound(shape, prior_scale):
     target = posterior(False, 0.5, prior_scale, shape=shape)
     best = balanced(target.model, after_rounds(target))

@@ -65,14 +65,13 @@ def seconds(moments):
 @pytest.mark.parametrize("scales", SCALES)
 def test_the_bound_never_falls(biases, scales):
     model = MatrixFactorizationModel((9, 6), 3, *scales, biases=biases)
-    _, _, history = ascent(model, gappy(), 80)
+    _, _, history = ascent(model, gappy(), 40)
     for info in history[1:]:
         assert info.gain >= -1e-9 * abs(info.elbo)
 
 
-@pytest.mark.parametrize("biases", [False, True])
 @pytest.mark.parametrize("scales", SCALES)
-@pytest.mark.parametrize("share", [0.15, 0.9])
+@pytest.mark.parametrize(("biases", "share"), [(False, 0.15), (True, 0.9)])
 def test_the_bound_is_the_sum_of_its_parts_written_out(biases, scales, share):
     X = gappy(share=share)
     model = MatrixFactorizationModel(X.shape, 2, *scales, biases=biases)
@@ -129,7 +128,7 @@ def test_predictions_have_the_moments_of_draws(biases):
     sides = [getattr(model, s).moments(state.natural[s]) for s in ("rows", "columns")]
     pairs = np.array([0, 3, 8]), np.array([5, 0, 2])
     mean, variance = predicted_entries(*sides, pairs)
-    rng, n = np.random.default_rng(1), 200_000
+    rng, n = np.random.default_rng(1), 40_000
     for k, (i, j) in enumerate(zip(*pairs, strict=True)):
         draws = []
         for side, index in zip(sides, (i, j), strict=True):
@@ -229,7 +228,7 @@ def test_the_bound_of_noisy_steps_is_that_of_all_entries_without_noise():
 def test_noise_by_embedding_is_centred_and_as_large_as_its_entries_say():
     entries = ObservedEntries(Entries.of(gappy(share=0.8)))
     rng = np.random.default_rng(0)
-    n_draws = 4000
+    n_draws = 1500
     draws = [entries.noise(3.0, rng) for _ in range(n_draws)]
     for name in ("rows", "columns"):
         index = getattr(entries.entries, name)

@@ -171,7 +171,7 @@ def test_the_local_step_is_scikit_learns():
     assert bound == pytest.approx(theirs.score(X), rel=1e-3)
 
 
-@pytest.mark.parametrize("alpha", [0.02, 0.3, 4.0])
+@pytest.mark.parametrize("alpha", [0.02, 4.0])
 def test_topics_left_out_of_a_document_do_not_matter(alpha):
     model, rows, natural = problem(alpha=alpha)
     b = np.exp(model.topics.expected_log(natural["topics"]))
@@ -183,7 +183,7 @@ def test_topics_left_out_of_a_document_do_not_matter(alpha):
     assert_allclose(found.gamma, expected, rtol=1e-6, atol=1e-8)
 
 
-@pytest.mark.parametrize("alpha", [0.02, 0.3, 4.0])
+@pytest.mark.parametrize("alpha", [0.02, 4.0])
 def test_documents_end_where_another_iteration_changes_nothing(alpha):
     model, rows, natural = problem(alpha=alpha)
     b = np.exp(model.topics.expected_log(natural["topics"]))

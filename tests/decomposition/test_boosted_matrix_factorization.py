@@ -167,7 +167,7 @@ def test_factors_are_those_of_the_heaviest_component(several):
 @pytest.mark.parametrize("proposal", ["coordinate_ascent", "residual"])
 def test_the_posterior_survives_the_disk(tmp_path, proposal):
     X, _ = low_rank((8, 6))
-    search = StochasticSearch(100, n_step_draws=None)
+    search = StochasticSearch(30, n_step_draws=None)
     few = search if proposal == "residual" else None
     fitted = model(biases=True, proposal=proposal, search=few, max_iter=2).fit(X)
     posterior = fitted.posterior_
@@ -188,9 +188,6 @@ def test_the_posterior_survives_the_disk(tmp_path, proposal):
         other = tmp_path / "other.npz"
         np.savez(other, a=np.zeros(2))
         MatrixFactorizationPosterior.load(other)
-
-
-# --- one run
 
 
 # --- data of other kinds

@@ -46,8 +46,8 @@ def fitted():
 
 @BOTH
 def test_topics_are_recovered(settings):
-    X, topics = corpus(n_documents=600, length=100)
-    model = made(max_iter=10, n_init=2, **settings).fit(X)
+    X, topics = corpus(n_documents=400, length=100)
+    model = made(max_iter=8, n_init=2, **settings).fit(X)
     found = model.components_ / model.components_.sum(axis=1, keepdims=True)
     distance = np.abs(topics[:, None] - found[None]).sum(axis=-1) / 2.0
     order = linear_sum_assignment(distance)
@@ -78,9 +78,10 @@ def test_a_smaller_temperature_is_less_data():
 
 
 def test_scikit_learns_schedule():
-    rate = RobbinsMonro(delay=10.0, forgetting=0.7)
-    named = made(batch_size=50, learning_rate=rate).fit(X)
-    assert np.array_equal(named.components_, made(batch_size=50).fit(X).components_)
+    rate, few = RobbinsMonro(delay=10.0, forgetting=0.7), {"batch_size": 50}
+    few["max_iter"] = 2
+    named = made(learning_rate=rate, **few).fit(X)
+    assert np.array_equal(named.components_, made(**few).fit(X).components_)
     assert named.history_[0]["learning_rate"] == 14**-0.7
 
 
@@ -124,7 +125,7 @@ def test_a_stream_learns_the_topics(total_samples):
 # --- documents and words
 
 
-@pytest.mark.parametrize("kind", ["csr_matrix", "csc_matrix", "coo_array", "lil_array"])
+@pytest.mark.parametrize("kind", ["csc_matrix", "coo_array"])
 def test_every_sparse_format_is_the_same_data(kind, fitted):
     made_of = getattr(sparse, kind)(X)
     found = made().fit(made_of).transform(made_of)
@@ -162,12 +163,6 @@ def test_documents_without_words_have_the_prior():
     nothing = made().fit(np.zeros((5, 4)))
     assert_allclose(nothing.components_, 1.0 / 3.0)
     assert_allclose(nothing.transform(np.eye(4)).sum(axis=1), 1.0)
-
-
-def test_more_topics_than_documents():
-    model = made(20).fit(X[:6])
-    assert np.isfinite(model.elbo_)
-    assert_allclose(model.transform(X).sum(axis=1), 1.0)
 
 
 def test_halves_are_all_of_the_tokens():
@@ -243,12 +238,8 @@ def test_top_words_have_names_and_are_coherent(fitted):
 # --- in scikit-learn's company
 
 
-TEXTS = [
-    "goal match team goal",
-    "team match player",
-    "vote party law",
-    "law court vote vote",
-] * 8
+TEXTS = ["goal match team goal", "team match player"]
+TEXTS = (TEXTS + ["vote party law", "law court vote vote"]) * 8
 
 
 @pytest.mark.slow

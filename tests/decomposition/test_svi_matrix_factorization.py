@@ -113,11 +113,9 @@ def test_noise_is_counted_and_ends_with_the_schedule():
         seen.append(step)
         return 100 * step
 
-    fitted = model(
-        effective_batch_size=schedule,
-        learning_rate=RobbinsMonro(delay=0.0, forgetting=0.85),
-        max_iter=15,
-    ).fit(X)
+    rate = RobbinsMonro(delay=0.0, forgetting=0.85)
+    fitted = model(effective_batch_size=schedule, learning_rate=rate, max_iter=15)
+    fitted.fit(X)
     assert seen[0] == 1
     n = np.sum(~np.isnan(X))
     groups = [record["n_groups"] for record in fitted.history_]
@@ -143,8 +141,9 @@ def test_single_precision_is_kept_and_close():
 # --- what is observed
 
 
-@pytest.mark.parametrize("kind", ["csr", "csc", "coo", "lil", "dok"])
-@pytest.mark.parametrize("share", [0.1, 0.6])
+@pytest.mark.parametrize(
+    ("kind", "share"), [("csr", 0.1), ("csc", 0.6), ("coo", 0.6), ("dok", 0.1)]
+)
 def test_stored_entries_are_what_is_not_nan(kind, share):
     X, _ = gappy(share)
     X[0, :3] = 0.0
@@ -190,20 +189,16 @@ def test_few_entries_and_a_rank_above_the_matrix(X, biases):
 
 
 @pytest.mark.parametrize(
-    ("params", "X", "message"),
+    ("size", "X", "message"),
     [
-        ({}, np.full((60, 25), np.nan), "at least one observed"),
-        (
-            {"effective_batch_size": lambda t: "all"},
-            low_rank(),
-            "effective_batch_size must return",
-        ),
+        (None, np.full((60, 25), np.nan), "at least one observed"),
+        (lambda t: "all", low_rank(), "effective_batch_size must return"),
     ],
 )
-def test_a_fit_that_fails_leaves_the_one_before(params, X, message, fitted):
-    before, own = fitted.reconstruct(), copy(fitted).set_params(**params)
+def test_a_fit_that_fails_leaves_the_one_before(size, X, message, fitted):
+    before, own = fitted.reconstruct(), copy(fitted)
     with pytest.raises(ValueError, match=message):
-        own.fit(X)
+        own.set_params(effective_batch_size=size).fit(X)
     assert_array_equal(own.reconstruct(), before)
 
 

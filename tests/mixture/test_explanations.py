@@ -98,13 +98,9 @@ def _log_evidence(x, n_components, alpha, *prior):
 def test_numbers_of_clusters_by_sums_over_all_assignments():
     x = np.random.default_rng(5).standard_normal(8) * 0.3
     x[::2] += 3.0
-    prior = {
-        "weight_concentration_prior": 1.0,
-        "mean_prior": [0.0],
-        "mean_precision_prior": 0.2,
-        "degrees_of_freedom_prior": 3.0,
-        "covariance_prior": [[0.5]],
-    }
+    prior = {"mean_prior": [0.0], "mean_precision_prior": 0.2}
+    prior |= {"weight_concentration_prior": 1.0, "degrees_of_freedom_prior": 3.0}
+    prior["covariance_prior"] = [[0.5]]
     fit = BoostedGaussianMixture("auto", random_state=0, **prior).fit(x[:, None])
     exact = [_log_evidence(x, k, 1.0, 3.0, 0.5, 0.2) for k in (1, 2)]
     found = np.log(fit.n_components_proba_[2] / fit.n_components_proba_[1])

@@ -54,8 +54,10 @@ def _ascended(target, natural, n):
     return coordinate_ascent(target, natural, n, -np.inf)
 
 
-@pytest.mark.parametrize("covariance_type", TYPES)
-@pytest.mark.parametrize("tied_means", [True, False])
+@pytest.mark.parametrize(
+    ("covariance_type", "tied_means"),
+    [("full", True), ("tied", False), ("diag", True), ("spherical", False)],
+)
 def test_the_bound_never_falls(covariance_type, tied_means):
     changed = {} if tied_means else {"clusters": "independent", "mean_variance": 9.0}
     target, natural = _begun(covariance_type, **changed)
@@ -148,7 +150,7 @@ def test_the_prior_without_its_hyperparameters_by_quadrature():
         assert found[i] == pytest.approx(_summed_out(target.prior, logs, u, v))
 
 
-@pytest.mark.parametrize("covariance_type", TYPES)
+@pytest.mark.parametrize("covariance_type", ["tied", "diag"])
 def test_several_runs_at_once_are_those_one_by_one(covariance_type):
     target, natural = _begun(covariance_type)
     other = start(target, "random_from_data", np.random.default_rng(1))
@@ -192,10 +194,8 @@ def test_steps_are_natural_gradients_of_the_bound(covariance_type, missing):
     def bound(moved):
         return model.elbo(moved, model.expect(moved, rows, weight).evidence)
 
-    kinds = {
-        "scale": type(_begun()[0].shared.scale),
-        "tie": type(_begun()[0].prior.tie),
-    }
+    begun = _begun()[0]
+    kinds = {"scale": type(begun.shared.scale), "tie": type(begun.prior.tie)}
     for factor in model.factors[-2:]:
         name, own = factor.name, natural[factor.name]
         step = combine(1.0, factor.target(natural, None), -1.0, own)
@@ -258,10 +258,7 @@ def test_groups_are_found(load, least):
 
 @pytest.mark.parametrize(
     ("kind", "covariance_type"),
-    [
-        *(("normal-wishart", covariance_type) for covariance_type in TYPES),
-        ("independent", "full"),
-    ],
+    [("normal-wishart", "tied"), ("normal-wishart", "diag"), ("independent", "full")],
 )
 def test_units_do_not_matter(covariance_type, kind):
     settings = {"covariance_type": covariance_type, "mean_prior_type": kind}
@@ -278,14 +275,9 @@ def test_units_do_not_matter(covariance_type, kind):
 
 
 def test_given_priors_stay():
-    model = SVIGaussianMixture(
-        2,
-        mean_precision_prior=0.3,
-        degrees_of_freedom_prior=6.5,
-        weight_concentration_prior=0.7,
-        mean_prior=np.ones(4),
-        random_state=0,
-    ).fit(IRIS)
+    given = {"mean_precision_prior": 0.3, "degrees_of_freedom_prior": 6.5}
+    given |= {"weight_concentration_prior": 0.7, "mean_prior": np.ones(4)}
+    model = SVIGaussianMixture(2, random_state=0, **given).fit(IRIS)
     assert model.mean_precision_prior_ == 0.3
     assert model.degrees_of_freedom_prior_ == 6.5
     assert model.weight_concentration_prior_ == 0.7

@@ -197,18 +197,12 @@ def test_the_first_batch_of_a_stream_is_step_one():
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        (
-            {"degrees_of_freedom_prior": 0.9},
-            "greater than 1, but got 0.900. That is for covariance_type='full'",
-        ),
+        ({"degrees_of_freedom_prior": 0.9}, "greater than 1, but got 0.900. That is"),
         ({"mean_prior": [0.0]}, r"mean_prior must be finite and of shape \(2,\)"),
         ({"covariance_prior": [1.0, 2.0]}, r"be finite and of shape \(2, 2\) for"),
         ({"covariance_prior": np.diag([1, np.nan])}, r"\(2, 2\) with entries that are"),
         ({"covariance_prior": -np.eye(2)}, "symmetric and positive definite"),
-        (
-            {"covariance_prior": [[1e-9, 5e-10], [0.0, 1e-9]]},
-            "symmetric and positive definite",
-        ),
+        ({"covariance_prior": [[1e-9, 5e-10], [0.0, 1e-9]]}, "symmetric and positive"),
         ({"covariance_prior": [["a"]]}, "covariance_prior must be an array of numbers"),
         ({"mean_prior": [[0.0], 1.0]}, "mean_prior must be an array of numbers"),
         ({"known_covariances": np.eye(3)}, r"shape \(2, 2\) or \(1, 2, 2\)"),
@@ -362,11 +356,9 @@ def test_a_search_of_pipelines_answers_the_same_in_a_new_process(model):
     assert clone(fitted).get_params() == fitted.get_params()
     done = subprocess.run(
         [sys.executable, "-W", "error::UserWarning", "-c", READS],
-        input=pickle.dumps((search, X)),
+        input=pickle.dumps((search, X)), capture_output=True, check=True,
         env=os.environ | {"PYTHONPATH": str(Path(skboost.__file__).parents[1])},
-        capture_output=True,
-        check=True,
-    )
+    )  # fmt: skip
     assert np.array_equal(pickle.loads(done.stdout), search.score_samples(X))
 
 

@@ -16,14 +16,9 @@ class NormalMean(DensityMixin, BaseEstimator):
     """
 
     def __init__(
-        self,
-        scale=1.0,
-        noise=1.0,
-        temperature=1.0,
-        loss=0.0,
-        fail_at=None,
+        self, scale=1.0, noise=1.0, temperature=1.0, loss=0.0, fail_at=None,
         random_state=None,
-    ):
+    ):  # fmt: skip
         self.scale = scale
         self.noise = noise
         self.temperature = temperature

@@ -67,7 +67,7 @@ def test_the_divergence_of_what_is_chosen_is_within_the_oracle_bound():
     n, power, scales = 40, 0.5, [0.1, 1.0, 10.0]
     rng = np.random.default_rng(0)
     divergences = []
-    for _ in range(20):
+    for _ in range(10):
         X = rng.standard_normal((n, 1))
         search = EvidenceSearch(NormalMean(temperature=power), {"scale": scales}).fit(X)
         best = search.best_estimator_
@@ -148,7 +148,7 @@ def error_of(rows, starts, error=None):
 bounds = st.lists(st.floats(-1e4, 1e4), min_size=2, max_size=4)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(bounds, st.floats(-100.0, 100.0))
 def test_luck_is_the_spread_of_the_largest_of_all_resamples(values, shift):
     rows = np.zeros((2, 1))

@@ -49,7 +49,7 @@ def data_for(cls, cancer, diabetes):
 
 @pytest.mark.parametrize(("cls", "params"), METHODS)
 def test_a_fit_is_a_stream_of_batches(cls, params, cancer, diabetes):
-    X, y = data_for(cls, cancer, diabetes)
+    X, y = (part[:200] for part in data_for(cls, cancer, diabetes))
     whole = cls(**params).fit(X, y)
     pieces = cls(**params)
     for part in np.array_split(np.arange(len(y)), 20):
@@ -67,7 +67,7 @@ def test_a_fit_is_a_stream_of_batches(cls, params, cancer, diabetes):
 def test_both_kinds_answer_the_same_questions(cls, params, cancer, diabetes):
     X, y = (part[:120] for part in data_for(cls, cancer, diabetes))
     model = cls(**params).fit(X, y)
-    coef, intercept, *noise = model.sample_posterior(20_000, random_state=0)
+    coef, intercept, *noise = model.sample_posterior(12_000, random_state=0)
     assert_allclose(coef.std(axis=0), np.ravel(model.coef_std_), rtol=0.05)
     error = 5.0 * coef.std(axis=0) / np.sqrt(len(coef))
     assert (np.abs(coef.mean(axis=0) - np.ravel(model.coef_)) < error).all()
@@ -198,8 +198,9 @@ def test_several_classes_are_each_against_the_rest(as_rows, covariance):
     assert model.sample_posterior(4, random_state=0)[0].shape == (4, 3, 4)
 
 
-@pytest.mark.parametrize("cls", ESTIMATORS)
-@pytest.mark.parametrize("as_rows", [np.asarray, sparse.csr_matrix])
+@pytest.mark.parametrize(
+    ("cls", "as_rows"), [(CLASSIFIER, sparse.csr_matrix), (REGRESSOR, np.asarray)]
+)
 def test_nan_names_its_row_and_costs_nothing(cls, as_rows, cancer, diabetes):
     X, y = data_for(cls, cancer, diabetes)
     model = cls().partial_fit(X[:50], y[:50])
@@ -383,7 +384,8 @@ def test_a_posterior_that_floating_point_can_not_hold_is_refused(batch_size):
 
 
 @pytest.mark.parametrize(
-    ("cls", "params"), [*METHODS, (CLASSIFIER, {"batch_size": 32})]
+    ("cls", "params"),
+    [*METHODS[::2], METHODS[5], (CLASSIFIER, {"batch_size": 32})],
 )
 def test_origins_of_columns_and_responses(cls, params):
     """A year, a Julian day or seconds since 1970 in place of a centred column."""
@@ -425,8 +427,10 @@ def test_origins_of_columns_and_responses(cls, params):
 DIAGONAL = {"covariance": "diag", "method": "svb", "noise_scale": 0.7}
 
 
-@pytest.mark.parametrize(("cls", "params"), [(CLASSIFIER, {}), (REGRESSOR, DIAGONAL)])
-@pytest.mark.parametrize("as_rows", [np.asarray, sparse.csr_matrix])
+@pytest.mark.parametrize(
+    ("cls", "params", "as_rows"),
+    [(CLASSIFIER, {}, np.asarray), (REGRESSOR, DIAGONAL, sparse.csr_matrix)],
+)
 def test_columns_that_are_too_large_for_the_prior_are_named(
     cls, params, as_rows, cancer, diabetes
 ):
@@ -494,8 +498,7 @@ def test_callbacks_hear_of_a_long_pass(batch_size, cancer, monkeypatch):
     assert model.n_seen_ == (400 if batch_size is None else 360)
 
 
-@pytest.mark.parametrize("rate", [0.01, 0.1])
-def test_the_regret_of_sva_is_within_its_bound(rate):
+def test_the_regret_of_sva_is_within_its_bound(rate=0.1):
     rng = np.random.default_rng(0)
     X = rng.uniform(-1.0, 1.0, (300, 3))
     y = (X @ [2.0, -1.0, 0.0] + rng.logistic(size=300) > 0.0).astype(int)

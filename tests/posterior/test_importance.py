@@ -60,10 +60,9 @@ def test_evidence_lies_between_bound_and_estimate(wide):
         wide.evidence(log_joint, level=95)
 
 
-@pytest.mark.parametrize(("df", "scale"), [(3.0, 1.0), (5.0, 1.2)])
-def test_the_error_of_the_evidence_knows_tails_that_are_lacking(single, df, scale):
+def test_the_error_of_the_evidence_knows_tails_that_are_lacking(single):
     # ln Z is zero. Draws of a Gaussian alone miss a part of it, and do not say so.
-    normal, t = single(0.0, scale), stats.t(df)
+    normal, t = single(0.0, 1.0), stats.t(3.0)
 
     def errors(found):
         return abs(found.log_evidence) / found.log_evidence_se
@@ -139,7 +138,7 @@ def test_hellinger_agrees_with_quadrature(wide):
 
 def test_the_standard_error_is_that_of_repetition(wide):
     repeated = [
-        wide.error_estimates(log_joint, n=500, random_state=seed) for seed in range(60)
+        wide.error_estimates(log_joint, n=500, random_state=seed) for seed in range(40)
     ]
     values = np.array([errors.hellinger_squared for errors in repeated])
     stated = np.mean([errors.hellinger_squared_se for errors in repeated])

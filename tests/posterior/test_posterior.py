@@ -25,7 +25,7 @@ def bimodal(normal_mixture):
 
 def test_marginal_is_the_derivative_of_its_cdf_and_integrates_to_one(posterior):
     marginal = posterior.marginal("b")
-    grid = np.linspace(*marginal.quantile([1e-9, 1 - 1e-9]), 200_001)
+    grid = np.linspace(*marginal.quantile([1e-9, 1 - 1e-9]), 20_001)
     density = marginal.pdf(grid)
     assert trapezoid(density, grid) == pytest.approx(1.0, abs=1e-6)
     between = np.linspace(grid[0], grid[-1], 21)
@@ -83,10 +83,10 @@ def test_interval_covers_its_share_of_draws(posterior):
     np.testing.assert_allclose(interval[1], posterior.marginal(1).interval(level))
 
 
-@pytest.mark.parametrize("level", [0.0, 1.0, 90, "0.9", [0.5, 0.9]])
-def test_impossible_levels_are_refused(bimodal, level):
-    with pytest.raises(ValueError, match="level must lie strictly"):
-        bimodal.interval(level)
+def test_impossible_levels_are_refused(bimodal):
+    for level in (0.0, 1.0, 90, "0.9", [0.5, 0.9]):
+        with pytest.raises(ValueError, match="level must lie strictly"):
+            bimodal.interval(level)
 
 
 def test_summary_is_a_frame_with_names(posterior):
@@ -162,7 +162,7 @@ def test_modes_are_stationary_and_weights_add_up(posterior):
 # --- distances, importance sampling
 
 
-@pytest.mark.parametrize("shift", [0.0, 0.05, 1.0, 20.0])
+@pytest.mark.parametrize("shift", [0.05, 20.0])
 def test_hellinger_agrees_with_quadrature(bimodal, normal_mixture, shift):
     other = normal_mixture([-3.0 + shift, 2.0], [0.5, 1.0], [0.3, 0.7])
 
@@ -185,17 +185,6 @@ def test_hellinger_is_symmetric_and_bounded(bimodal, normal_mixture):
     assert far.hellinger(bimodal, random_state=0).distance == pytest.approx(1.0)
     with pytest.raises(ValueError, match="other must have dimension 1"):
         bimodal.hellinger(Mixture.single((DiagonalGaussian(), np.zeros(4))))
-
-
-def test_importance_weights_find_the_evidence(bimodal):
-    target = stats.norm(1.0, 1.5)
-    weighted = bimodal.importance_weights(
-        lambda theta: target.logpdf(theta[:, 0]) + 5.0, n=8000, random_state=0
-    )
-    assert weighted.weights.sum() == pytest.approx(1.0)
-    assert abs(weighted.log_evidence - 5.0) < 4 * weighted.log_evidence_se
-    assert 1 < weighted.effective_sample_size < 8000
-    assert np.isfinite(weighted.khat)
 
 
 def test_resample_moves_a_wrong_mixture_to_the_target(normal_mixture):

@@ -35,7 +35,7 @@ def fine(rows, *scales):
 def quadrature(rows, scale):
     """Log evidence, means and standard deviations by nodes of the prior."""
     dim = rows.X.shape[1] * rows.n_classes
-    points = qmc.MultivariateNormalQMC(np.zeros(dim), seed=0).random(1 << 17)
+    points = qmc.MultivariateNormalQMC(np.zeros(dim), seed=0).random(1 << 16)
     theta = scale * points
     eta = theta.reshape(-1, rows.n_classes, rows.X.shape[1]) @ rows.X.T
     logs = log_softmax(eta, axis=1)[:, rows.y, np.arange(len(rows.y))]
@@ -47,7 +47,7 @@ def quadrature(rows, scale):
     return evidence, mean, np.sqrt(mass @ (theta - mean) ** 2)
 
 
-@pytest.mark.parametrize(("scale", "apart"), [(0.5, 0.02), (1.0, 0.02), (3.0, 0.05)])
+@pytest.mark.parametrize(("scale", "apart"), [(0.5, 0.02), (3.0, 0.05)])
 def test_three_classes_are_near_quadrature(scale, apart):
     rows = rows_of()
     evidence, mean, std = quadrature(rows, scale)
@@ -62,12 +62,8 @@ def test_three_classes_are_near_quadrature(scale, apart):
 def test_weights_are_repetition():
     rows, counts = rows_of(), np.arange(14) % 3 + 1
     weighted = replace(rows, weights=counts.astype(float))
-    often = replace(
-        rows,
-        X=np.repeat(rows.X, counts, axis=0),
-        y=np.repeat(rows.y, counts),
-        weights=np.ones(counts.sum()),
-    )
+    X, y = (np.repeat(part, counts, axis=0) for part in (rows.X, rows.y))
+    often = replace(rows, X=X, y=y, weights=np.ones(counts.sum()))
     for one, two in zip(fine(weighted, 0.5, 4), fine(often, 0.5, 4), strict=True):
         assert one == pytest.approx(two, rel=1e-6, abs=1e-7)
 

@@ -154,13 +154,9 @@ def test_the_package_can_not_be_imported_where_the_files_run(tmp_path):
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
     done = subprocess.run(
         [sys.executable, "-c", RUNS_ALONE, tmp_path],
-        input=json.dumps(NEW[:40].tolist()),
-        capture_output=True,
-        check=True,
-        cwd=tmp_path,
-        env=environment,
-        text=True,
-    )
+        input=json.dumps(NEW[:40].tolist()), text=True,
+        capture_output=True, check=True, cwd=tmp_path, env=environment,
+    )  # fmt: skip
     found = json.loads(done.stdout)
     assert found.keys() == models.keys()
     for name, model in models.items():

@@ -27,13 +27,8 @@ ETA = X @ [1.0, -0.5, 2.0]
 TWO = np.array(["no", "yes"])[(ETA + RNG.logistic(size=50) > 0).astype(int)]
 REAL = ETA + RNG.normal(size=50)
 NEW = np.concatenate([RNG.normal(size=(40, 3)), 1e3 * RNG.normal(size=(40, 3))])
-TINY = {
-    "search": GreedySearch(32),
-    "max_iter": 2,
-    "tol": 0.0,
-    "prior_scale": 1.0,
-    "random_state": 0,
-}
+TINY = {"search": GreedySearch(32), "max_iter": 2, "tol": 0.0, "prior_scale": 1.0}
+TINY["random_state"] = 0
 
 
 def outputs(model, X):

@@ -9,13 +9,8 @@ from numpy.testing import assert_allclose
 
 from skboost.transforms import Constraints
 
-MIXED = {
-    0: "positive",
-    (4, 1, 6): "simplex",
-    range(2, 4): "ordered",
-    5: (-1, 2),
-    8: (None, 0.5),
-}
+MIXED = {0: "positive", (4, 1, 6): "simplex", range(2, 4): "ordered", 5: (-1, 2)}
+MIXED[8] = (None, 0.5)
 
 
 @pytest.fixture

@@ -50,7 +50,7 @@ def jacobian(transform, z, h=1e-5):
 
 
 @each
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(z=points(-12, 12))
 def test_there_and_back(transform, z):
     # Of correlations near one no digits are left.
@@ -65,7 +65,7 @@ def test_there_and_back(transform, z):
 
 
 @each
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(z=points(-4, 4))
 def test_the_jacobian_is_the_determinant_of_differences(transform, z):
     for row in z:
@@ -79,7 +79,7 @@ def test_the_jacobian_is_the_determinant_of_differences(transform, z):
 
 
 @each
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(z=points(-4, 4), seed=st.integers(0, 2**16))
 def test_gradients_are_those_of_differences(transform, z, seed):
     slope = np.random.default_rng(seed).standard_normal(6 + transform.n_dropped)
@@ -103,7 +103,7 @@ def test_gradients_are_those_of_differences(transform, z, seed):
 
 
 @each
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @example(z=np.full((2, 6), -1e6))
 @example(z=np.full((2, 6), 1e6))
 @given(z=points(-700, 700))
@@ -118,7 +118,7 @@ def test_far_out_nothing_overflows_and_no_point_leaves_the_set(transform, z):
 
 
 @each_elementwise
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(z=points(-30, 30))
 def test_elementwise_transforms_increase_between_their_ends(transform, z):
     z = np.sort(z.ravel())
