@@ -7,9 +7,10 @@ from scipy.optimize import approx_fprime
 
 from skboost.approximation import Mixture
 from skboost.boosting import fit_surrogate, judged_draws, least_known
+from skboost.boosting._rounds import first_round, with_other_modes
 from skboost.families import DiagonalGaussian
 from skboost.modes import Evaluations, laplace
-from skboost.targets import CallableTarget
+from skboost.targets import Budget, CallableTarget
 
 
 def skewed(theta):
@@ -101,6 +102,27 @@ def test_a_flat_tail_makes_a_direction_wider_but_not_without_end():
     found = laplace(target, np.ones(1), scored=False)
     assert found.mean[0] < 0.0
     assert 0.5 < np.sqrt(found.covariance[0, 0]) < 200.0
+
+
+@pytest.mark.parametrize(("most", "n_modes"), [(4, 1), (np.inf, 2)])
+def test_a_climb_that_a_limit_cut_short_leads_to_no_mode(most, n_modes):
+    """Its seconds are evaluations."""
+    means = np.array([[0.0, 0.0], [9.0, 2.0]])
+
+    def two(theta):
+        squares = ((theta[:, None] - means) ** 2).sum(axis=2)
+        return np.logaddexp(*(-0.5 * squares).T)
+
+    target = CallableTarget(two, 2, vectorized=True)
+    target.unit = np.ones(2)
+    known, wide = first_round(target, means[:1]), np.full(2, 4.0)
+    points = np.array([[8.0, 1.0], [0.5, 0.5]])
+    pairs = [(Mixture.single((DiagonalGaussian(), np.append(means[1], wide))), 2)]
+    known = known.with_draws(Evaluations.at(target, points, False), pairs)
+    clock = lambda: float(target.n_evaluations)  # noqa: E731
+    with target.ledger.within(Budget(most, clock=clock), raises=False):
+        found = with_other_modes(target, known, 0).modes
+    assert found.n_components == n_modes
 
 
 def test_points_far_from_what_is_known_are_asked_for_first():
