@@ -21,6 +21,18 @@ def rng():
     return np.random.default_rng(0)
 
 
+class Extra:
+    """A package that tests import where they use it: no run waits for it before."""
+
+    def __init__(self, name):
+        self._name = name
+
+    def __getattr__(self, name):
+        if name.startswith("_"):  # pytest looks at what a module holds
+            raise AttributeError(name)
+        return getattr(pytest.importorskip(self._name), name)
+
+
 class Listener:
     """A callback that hears everything and does nothing."""
 

@@ -9,7 +9,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from skboost import boost_posterior
 from skboost.adapters import from_bridgestan
 
-bridgestan = pytest.importorskip("bridgestan")
+from ..conftest import Extra
+
+bridgestan = Extra("bridgestan")
 
 SCHOOLS = """
 data {

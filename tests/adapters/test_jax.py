@@ -13,7 +13,9 @@ from skboost import boost_posterior
 from skboost.adapters import from_jax
 from skboost.strategies import GreedySearch
 
-jax = pytest.importorskip("jax")
+from ..conftest import Extra
+
+jax = Extra("jax")
 
 # Deaths of five animals at each of four log doses (Racine et al. 1986).
 DOSE, DIED, N = [-0.86, -0.30, -0.05, 0.73], [0, 1, 3, 5], 5

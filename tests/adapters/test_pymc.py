@@ -11,7 +11,9 @@ from skboost.families import FullGaussian
 from skboost.posterior import MixturePosterior
 from skboost.strategies import GreedySearch
 
-pymc = pytest.importorskip("pymc")
+from ..conftest import Extra
+
+pymc = Extra("pymc")
 
 POINTS = np.random.default_rng(0).standard_normal((5, 10))
 

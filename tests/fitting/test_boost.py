@@ -81,13 +81,6 @@ class TestReport:
         assert copied.run is None and copied.report == fit.report
         assert fit.run is not None
 
-    def test_it_is_the_same_for_the_same_seed(self, make_banana):
-        at_once, late = make_banana(), make_banana()
-        fit = late.boost(2, orbit="auto")
-        # Whatever is evaluated in between.
-        fit.posterior.sample(100, random_state=1)
-        assert fit.report == at_once.boost(2, orbit="auto").report
-
 
 class TestPreparing:
     def test_a_run_that_goes_on_has_the_map_that_was_found(self, banana, monkeypatch):

@@ -106,12 +106,6 @@ def test_singular_quadratics(quadratic, rank):
     assert frank_wolfe_gap(f, weights) <= 1.01 * TOL
 
 
-def test_single_component():
-    f = WeightObjective(np.zeros((5, 1)), np.ones((5, 1)))
-    weights, gap = minimise_on_simplex(f, [3.0])
-    assert (weights.tolist(), gap) == ([1.0], 0.0)
-
-
 def test_few_newton_steps_suffice(table, monkeypatch):
     calls = []
     hessian = WeightObjective.hessian

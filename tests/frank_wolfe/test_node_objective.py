@@ -99,18 +99,6 @@ def test_line_search_is_fully_corrective(step_size, corrective):
         assert_allclose(gammas[1:], MASSES[1:] / total[1:], atol=1e-9)
 
 
-def test_predefined_steps_follow_the_published_recursion():
-    weights, expected = np.eye(7)[0], []
-    for t in range(1, 7):
-        gamma = 2.0 / (t + 2.0)
-        weights = (1.0 - gamma) * weights + gamma * np.eye(7)[t]
-        expected.append(np.sum(weights[: t + 1] * np.log((weights / MASSES)[: t + 1])))
-    left, _ = curve("predefined", "none", 7, order=True)
-    assert_allclose(left[1:], expected, atol=1e-12)
-    # In that order they end far from the least.
-    assert left[-1] > 2 * left[3]
-
-
 @pytest.mark.parametrize(
     ("step_size", "corrective", "n", "most"),
     [

@@ -436,11 +436,3 @@ def test_what_does_not_fit_is_refused(normal_mixture):
         TransformedPosterior(mixture, "positive")
     with pytest.raises(ValueError, match="names must hold one name"):
         positive(mixture, names=["a", "b"])
-
-
-def test_from_components():
-    parts = [(DiagonalGaussian(), params) for params in np.array([[0.0, 0], [1.0, -1]])]
-    given = [0.25, 0.75], Constraints("unit_interval", 1), ["share"]
-    posterior = TransformedPosterior.from_components(parts, *given)
-    assert posterior.dim == 1
-    assert 0.5 < posterior.mean()[0] < 1.0
