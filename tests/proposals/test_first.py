@@ -1,5 +1,6 @@
 """The first component, and starts beside the ones there are: each piece by itself."""
 
+from dataclasses import dataclass
 from types import SimpleNamespace
 
 import autograd.numpy as anp
@@ -31,6 +32,7 @@ from skboost.proposals import (
     split_component,
 )
 from skboost.proposals._first import (
+    _best_of_short_searches,
     _groups,
     fitted_at,
     projected,
