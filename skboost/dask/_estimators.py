@@ -33,10 +33,17 @@ class WorkerTables(BlockTables):
         return dask.compute(*tables)
 
 
-def worker_rows(reader, X, y=None, sample_weight=None, offset=None):
-    """`WorkerTables` of Dask arrays, after a pass on the workers that checks them."""
+def rows_on_workers(estimator, reader, X, y=None, sample_weight=None, offset=None):
+    """`WorkerTables` of the arguments of a fit, after a pass on the workers that checks
+    them; sets ``n_features_in_``.
+    """
     import dask
 
+    if not is_dask(X) or X.ndim != 2:
+        raise ValueError(
+            f"X must be a Dask array of two dimensions; got {type(X).__name__}. For "
+            f"rows in memory or in files use skboost.{estimator._in_memory.__name__}."
+        )
     parts = [_blocks("X", X.rechunk({1: -1}))]
     for name, value in (("y", y), ("sample_weight", sample_weight), ("offset", offset)):
         parts.append(_blocks(name, _aligned(name, value, X), len(parts[0])))
@@ -49,6 +56,8 @@ def worker_rows(reader, X, y=None, sample_weight=None, offset=None):
     tables = _kept([dask.delayed(_coded)(raw[k], reader.coded) for k in used])
     rows = WorkerTables(tables, summary.n_rows, X.shape[1])
     rows.summary = reader.known(summary)
+    estimator.n_features_in_ = X.shape[1]
+    vars(estimator).pop("feature_names_in_", None)
     return rows
 
 
@@ -124,19 +133,6 @@ def _coded(table, code):
 
 
 # --- what the estimators share
-
-
-def rows_on_workers(estimator, reader, X, *others):
-    """`WorkerTables` of the arguments of a fit; sets ``n_features_in_``."""
-    if not is_dask(X) or X.ndim != 2:
-        raise ValueError(
-            f"X must be a Dask array of two dimensions; got {type(X).__name__}. For "
-            f"rows in memory or in files use skboost.{estimator._in_memory.__name__}."
-        )
-    rows = worker_rows(reader, X, *others)
-    estimator.n_features_in_ = X.shape[1]
-    vars(estimator).pop("feature_names_in_", None)
-    return rows
 
 
 def partial_fit(self, X, *args, **kwargs):
