@@ -8,23 +8,18 @@ import pytest
 from sklearn.base import BaseEstimator, clone
 
 from skboost import (
-    BoostedBayesianLinearRegression,
-    BoostedBayesianLogisticRegression,
-    BoostedBayesianOrdinalRegression,
-    BoostedBayesianPoissonRegression,
     BoostedGaussianMixture,
-    BoostedHierarchicalLinearRegression,
-    BoostedHierarchicalLogisticRegression,
-    BoostedHierarchicalOrdinalRegression,
-    BoostedHierarchicalPoissonRegression,
     BoostedMatrixFactorization,
-    OnlineBayesianLinearRegression,
-    OnlineBayesianLogisticRegression,
     SVIGaussianMixture,
     SVILatentDirichletAllocation,
     SVIMatrixFactorization,
 )
 from skboost.strategies import GreedySearch
+
+from .kinds import FLAT, GROUPED, OnlineLinear, OnlineLogistic
+
+Linear, Logistic, Ordinal, Poisson = FLAT
+GroupedLinear, GroupedLogistic, GroupedOrdinal, GroupedPoisson = GROUPED
 
 # Steps of a given size go on to the last iteration and cost little, and diagonal
 # components of correlated coefficients leave something to gain.
@@ -117,55 +112,53 @@ TABLE = np.random.default_rng(2).standard_normal((10, 2)) @ [[1, 2, 0, 1], [0, 1
 FLAT = {
     # A third of the time of fits that learn the scale of their prior.
     "two classes": Case(
-        BoostedBayesianLogisticRegression(prior_scale=1.0, **GLM), X, _Y["labels"]
+        Logistic(prior_scale=1.0, **GLM), X, _Y["labels"]
     ),
     "three classes": Case(
-        BoostedBayesianLogisticRegression(**PLAIN, **GLM), X, _Y["classes"]
+        Logistic(**PLAIN, **GLM), X, _Y["classes"]
     ),
     "normal": Case(
-        BoostedBayesianLinearRegression(prior_scale=1.0, **GLM), X, _Y["real"]
+        Linear(prior_scale=1.0, **GLM), X, _Y["real"]
     ),
     "student_t": Case(
-        BoostedBayesianLinearRegression(noise="student_t", prior_scale=1.0, **GLM),
+        Linear(noise="student_t", prior_scale=1.0, **GLM),
         X,
         _Y["real"],
     ),
     "poisson": Case(
-        BoostedBayesianPoissonRegression(**PLAIN, **GLM), X, _Y["counts"], OFFSET
+        Poisson(**PLAIN, **GLM), X, _Y["counts"], OFFSET
     ),
     "negative binomial": Case(
-        BoostedBayesianPoissonRegression(**PLAIN, **NEGATIVE, **GLM),
+        Poisson(**PLAIN, **NEGATIVE, **GLM),
         X, _Y["counts"], EXPOSURE,
     ),
 }  # fmt: skip
 HIERARCHICAL = {
     "groups, normal": Case(
-        BoostedHierarchicalLinearRegression(**ONE), GROUPED, _Y["real"] + _EFFECTS
+        GroupedLinear(**ONE), GROUPED, _Y["real"] + _EFFECTS
     ),
     "groups, ordered": Case(
-        BoostedHierarchicalOrdinalRegression(**ONE), GROUPED, _Y["classes"]
+        GroupedOrdinal(**ONE), GROUPED, _Y["classes"]
     ),
     "groups, classes": Case(
-        BoostedHierarchicalLogisticRegression(**ONE), GROUPED, _Y["labels"]
+        GroupedLogistic(**ONE), GROUPED, _Y["labels"]
     ),
     "groups, poisson": Case(
-        BoostedHierarchicalPoissonRegression(**ONE), GROUPED, _Y["counts"], OFFSET
+        GroupedPoisson(**ONE), GROUPED, _Y["counts"], OFFSET
     ),
     "groups, negative binomial": Case(
-        BoostedHierarchicalPoissonRegression(**NEGATIVE, **ONE),
+        GroupedPoisson(**NEGATIVE, **ONE),
         GROUPED, _Y["counts"], EXPOSURE,
     ),
 }  # fmt: skip
 ONLINE = {
-    "online, classes": Case(OnlineBayesianLogisticRegression(), X, _Y["labels"]),
-    "online, three": Case(OnlineBayesianLogisticRegression(), X, _Y["classes"]),
-    "online, normal": Case(OnlineBayesianLinearRegression(), X, _Y["real"]),
+    "online, classes": Case(OnlineLogistic(), X, _Y["labels"]),
+    "online, three": Case(OnlineLogistic(), X, _Y["classes"]),
+    "online, normal": Case(OnlineLinear(), X, _Y["real"]),
 }
 LINEAR = FLAT | HIERARCHICAL | ONLINE
 OTHERS = {
-    "ordered classes": Case(
-        BoostedBayesianOrdinalRegression(**PLAIN, **GLM), X, _Y["classes"]
-    ),
+    "ordered classes": Case(Ordinal(**PLAIN, **GLM), X, _Y["classes"]),
     "mixture": Case(
         BoostedGaussianMixture(2, covariance_type="diag", **STEPS, **FEW),
         X[:, :2] + 3.0 * (np.arange(48) % 2)[:, None],

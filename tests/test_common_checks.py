@@ -5,24 +5,19 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from skboost import (
-    BoostedBayesianLinearRegression,
-    BoostedBayesianLogisticRegression,
-    BoostedBayesianOrdinalRegression,
-    BoostedBayesianPoissonRegression,
     BoostedGaussianMixture,
-    BoostedHierarchicalLinearRegression,
-    BoostedHierarchicalLogisticRegression,
-    BoostedHierarchicalOrdinalRegression,
-    BoostedHierarchicalPoissonRegression,
     BoostedMatrixFactorization,
     EvidenceSearch,
-    OnlineBayesianLinearRegression,
-    OnlineBayesianLogisticRegression,
     SVIGaussianMixture,
     SVILatentDirichletAllocation,
     SVIMatrixFactorization,
 )
 from skboost.strategies import GreedySearch
+
+from .kinds import FLAT, GROUPED, OnlineLinear, OnlineLogistic
+
+Linear, Logistic, Ordinal, Poisson = FLAT
+GroupedLinear, GroupedLogistic, GroupedOrdinal, GroupedPoisson = GROUPED
 
 # Fits of a boosted model that take seconds even with two iterations; the defaults, in
 # the slow suite, go through them.
@@ -46,16 +41,15 @@ OF_MIXTURES = {
     "check_fit_idempotent",
     "check_methods_sample_order_invariance",
     "check_methods_subset_invariance",
-    "check_non_transformer_estimators_n_iter",
 }
 QUICK = [
-    BoostedBayesianLogisticRegression(**FEW),
-    BoostedBayesianPoissonRegression(**FEW),
+    Logistic(**FEW),
+    Poisson(**FEW),
     SVIGaussianMixture(),
-    OnlineBayesianLinearRegression(),
-    OnlineBayesianLogisticRegression(),
-    SVIMatrixFactorization(max_iter=20),
-    SVILatentDirichletAllocation(max_iter=20),
+    OnlineLinear(),
+    OnlineLogistic(),
+    SVIMatrixFactorization(max_iter=5),
+    SVILatentDirichletAllocation(max_iter=5),
     EvidenceSearch(
         SVIGaussianMixture(max_iter=1, init_params="random"),
         {"n_components": [1, 2]},
@@ -63,21 +57,21 @@ QUICK = [
     ),
 ]
 SLOW = [
-    BoostedBayesianLogisticRegression(),
-    BoostedBayesianLinearRegression(),
-    BoostedBayesianOrdinalRegression(max_iter=2, prior_scale=1.0),
-    BoostedBayesianPoissonRegression(),
-    BoostedHierarchicalLinearRegression(),
-    BoostedHierarchicalLogisticRegression(),
-    BoostedHierarchicalOrdinalRegression(max_iter=2),
-    BoostedHierarchicalPoissonRegression(),
+    Logistic(),
+    Linear(),
+    Ordinal(max_iter=2, prior_scale=1.0),
+    Poisson(),
+    GroupedLinear(),
+    GroupedLogistic(),
+    GroupedOrdinal(max_iter=2),
+    GroupedPoisson(),
     BoostedGaussianMixture(),
     BoostedMatrixFactorization(),
 ]
 # Of a class that stands above: rows and parameters are read the same way, so that
 # these, and the second of the quick ones, are asked what depends on the fit.
 VARIANTS = [
-    BoostedBayesianPoissonRegression(
+    Poisson(
         likelihood="negative_binomial", max_iter=2, prior_scale=1.0
     ),
     BoostedMatrixFactorization(
@@ -97,7 +91,7 @@ VARIANTS = [
         weight_concentration_prior_type="dirichlet_process",
     ),
     EvidenceSearch(
-        BoostedBayesianLogisticRegression(max_iter=1, search=GreedySearch(64)),
+        Logistic(max_iter=1, search=GreedySearch(64)),
         {"prior_scale": [0.5, 2.0]},
         error_score="raise",
     ),
@@ -126,7 +120,7 @@ EXCUSED = {
             "check_sample_weight_equivalence_on_sparse_data",
         ],
         "a row of weight two is one update that is twice as strong, not two updates",
-    ),
+    )
 }
 
 

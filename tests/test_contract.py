@@ -94,9 +94,8 @@ def test_nothing_is_known_before_a_fit(name):
 @every
 def test_a_seed_decides_whatever_was_before_and_what_is_given_is_left_alone(name):
     case, data = KINDS[name], KINDS[name].data()
-    before, again = copy.deepcopy(data), case.new(n_jobs=2, max_iter=1)
-    again.fit(**case.data(slice(0, 40))).set_params(max_iter=fitted(name).max_iter)
-    params = again.get_params()
+    before, again = copy.deepcopy(data), copy.deepcopy(fitted(name, max_iter=1))
+    params = again.set_params(n_jobs=2, max_iter=fitted(name).max_iter).get_params()
     same_fit(case, fitted(name), again.fit(**data))
     for key, value in before.items():
         np.testing.assert_array_equal(data[key], value)

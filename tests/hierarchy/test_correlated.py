@@ -111,7 +111,6 @@ def test_correlated_effects_are_independent_ones_of_columns_times_their_factor(
         for factor, root in zip(rows.factors, roots, strict=True)
     ]
     plain = Split(kind, options, replace(rows, factors=tuple(factors)))
-    # Scales of one.
     theta = np.zeros_like(plain.theta)
     theta[:, : found.n_columns] = found.theta[:, : found.n_columns]
     if found.marginal.n_further:

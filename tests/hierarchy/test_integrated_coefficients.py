@@ -191,44 +191,29 @@ def mixture_of(dim):
     return Mixture(tuple(pairs), np.array([0.3, 0.7]))
 
 
-@pytest.mark.parametrize("name", ["none", "slopes", "crossed"])
+@pytest.mark.parametrize("name", ["none", "crossed", "orbits"])
 def test_what_is_lost_by_scales_alone_is_what_is_lost_by_all(name):
     """ln p(beta, z) - ln q(beta, z) is the same for all beta: it is that of z."""
-    rows = rows_of(name)
-    target, plain = targets(rows)
-    mixture = mixture_of(target.dim)
-    both = with_coefficients(mixture, target)
+    target, plain = targets(rows_of("slopes" if name == "orbits" else name))
+    mixture = orbits_of(target) if name == "orbits" else mixture_of(target.dim)
+    assert getattr(mixture, "orbiting", False) == (name == "orbits")
+    both = pickle.loads(pickle.dumps(with_coefficients(mixture, target)))
     theta = both.sample(20, np.random.default_rng(6))
     z = theta[:, 2:]
     lost = plain.value_and_score(theta)[0] - both.log_density(theta)
     of_scales = target.value_and_score(z)[0] - mixture.log_density(z)
     np.testing.assert_allclose(lost, of_scales, atol=1e-8)
+    # Moments are those of the mixture of scales, for each of its components, too.
+    np.testing.assert_allclose(both.mean()[2:], mixture.mean(), rtol=1e-6)
+    np.testing.assert_allclose(both.std()[2:], mixture.std(), rtol=1e-6)
+    covariance = both.covariance()[2:, 2:]
+    np.testing.assert_allclose(covariance, mixture.covariance(), atol=1e-6)
 
 
 def orbits_of(target):
     """Its mixture, reweighted over eight images of every point."""
     mixture, rng = mixture_of(target.dim), np.random.default_rng(8)
     return reweighted(target, mixture, 8, 0.0, -np.inf, rng)[0]
-
-
-def test_coefficients_stand_beside_scales_that_are_reweighted_over_orbits():
-    """A posterior that users meet has lost what orbits of its scales left, no more."""
-    rows = rows_of("slopes")
-    target, plain = targets(rows)
-    mixture = orbits_of(target)
-    assert mixture.orbiting
-    both = pickle.loads(pickle.dumps(with_coefficients(mixture, target)))
-    theta = both.sample(20, np.random.default_rng(6))
-    lost = plain.value_and_score(theta)[0] - both.log_density(theta)
-    of_scales = target.value_and_score(theta[:, 2:])[0]
-    np.testing.assert_allclose(
-        lost, of_scales - mixture.log_density(theta[:, 2:]), atol=1e-8
-    )
-    # Its moments are those of the mixture of scales, for each of its components, too.
-    np.testing.assert_allclose(both.mean()[2:], mixture.mean(), rtol=1e-6)
-    np.testing.assert_allclose(both.std()[2:], mixture.std(), rtol=1e-6)
-    covariance = both.covariance()[2:, 2:]
-    np.testing.assert_allclose(covariance, mixture.covariance(), atol=1e-6)
 
 
 def test_draws_of_many_images_are_made_of_known_ones():
@@ -242,13 +227,6 @@ def test_draws_of_many_images_are_made_of_known_ones():
     sd = part.std()
     np.testing.assert_allclose((many.mean(axis=0) - part.mean()) / sd, 0.0, atol=0.15)
     np.testing.assert_allclose(few.std(axis=0) / many.std(axis=0), 1.0, atol=0.15)
-
-
-def test_many_groups_beside_many_columns_are_integrated_by_sparse_matrices(monkeypatch):
-    rows = rows_of("slopes")
-    assert isinstance(marginal_of(rows, scale=SCALE), IntegratedNormalMarginal)
-    monkeypatch.setattr("skboost.hierarchy._target._MOST_PAIRS", 0)
-    assert isinstance(marginal_of(rows, scale=SCALE), CrossedNormalMarginal)
 
 
 def test_moments_and_marginals_are_those_of_draws():
@@ -309,8 +287,11 @@ def by_quadrature(rows, marginal, levels, *further):
     return beta, value + np.log(np.linalg.det(root))
 
 
-@pytest.mark.parametrize("few", [0.0, 1.0], ids=["gaussian", "quadrature"])
-@pytest.mark.parametrize(("likelihood", "response"), LIKELIHOODS)
+@pytest.mark.parametrize(
+    ("likelihood", "response", "few"),
+    [(*LIKELIHOODS[0], 1.0), (*LIKELIHOODS[1], 0.0)],
+    ids=["quadrature", "gaussian"],
+)
 def test_weights_make_laplace_exact_for_coefficients(likelihood, response, few):
     rows, n = grouped(((3, 1),), response, n=40), 250
     levels, rng = np.array([[-0.5]]), np.random.default_rng(8)

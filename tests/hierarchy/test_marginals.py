@@ -147,7 +147,7 @@ def log_probability(likelihood, y, eta, level):
         (Logistic(), zeros_and_ones, None, 1e-5),
         (Poisson(), counts, None, 1e-5),
         # Responses that vary a lot.
-        *((NegativeBinomial(), counts, at, 5e-5) for at in (-30.0, -9.0, -1.0, 1.5)),
+        *((NegativeBinomial(), counts, at, 5e-5) for at in (-30.0, -1.0, 1.5)),
         (CumulativeLogits(3), three_classes, 0.5, 1e-5),
         (StudentTNoise(4.0), normal, -0.5, 1e-4),
     ],
@@ -287,7 +287,6 @@ def test_the_target_adds_priors_to_the_marginal():
     for k, (prior, transform) in enumerate(
         zip(target.level_priors, target.transforms, strict=True)
     ):
-        # Densities of the coordinates: of a logarithm, times its derivative.
         z = theta[:, 2 + k]
         slope = (transform.forward(z + 1e-6) - transform.forward(z - 1e-6)) / 2e-6
         level = np.log(transform.forward(z))

@@ -9,16 +9,18 @@ from scipy.stats import norm
 
 from skboost import BoostedHierarchicalLogisticRegression
 from skboost.hierarchy import (
+    CrossedNormalMarginal,
     Factor,
     GroupedRows,
     IntegratedNestedMarginal,
+    IntegratedNormalMarginal,
     IntegratedQuadratureMarginal,
     LaplaceMarginal,
     NestedQuadratureMarginal,
     error_of_trend,
     marginal_of,
 )
-from skboost.targets import Logistic, NegativeBinomial, Poisson, StudentTNoise
+from skboost.targets import Logistic, Poisson, StudentTNoise
 
 from .conftest import (
     ALL_LIKELIHOODS,
@@ -72,7 +74,6 @@ def by_grid(rows, likelihood, beta, levels, level=None):
     [
         (Logistic(), zeros_and_ones, None, (0, 1)),
         (Poisson(), counts, None, (1, 0)),
-        (NegativeBinomial(), counts, -1.0, (1, 0)),
         (StudentTNoise(4.0), normal, -0.5, (0, 1)),
     ],
 )
@@ -82,7 +83,6 @@ def test_value_and_draws_are_those_of_a_grid(likelihood, response, level, order)
     beta, levels = split(theta, rows)
     further = () if level is None else (np.array([level]),)
     masses, above, parent, exact = by_grid(rows, likelihood, beta[0], levels[0], level)
-    # Factors in any order.
     turned = replace(rows, factors=tuple(rows.factors[f] for f in order))
     marginal = NestedQuadratureMarginal(turned, likelihood)
     given = beta, levels[:, list(order)], *further
@@ -173,7 +173,7 @@ def three_level_rows(n_fine=200, n_coarse=40, seed=0):
     return X, (eta > rng.logistic(size=len(eta))).astype(int), fine, above[fine]
 
 
-def test_which_way_nested_factors_take():
+def test_which_way_factors_take(monkeypatch):
     X, y, fine, coarse = three_level_rows(30, 6)
     one, n = np.ones((len(y), 1)), len(y)
     factors = Factor(coarse, 6, one), Factor(fine, 30, one)
@@ -184,6 +184,10 @@ def test_which_way_nested_factors_take():
     assert type(marginal_of(crossed, Logistic(), SCALE)) is LaplaceMarginal
     alone = replace(rows, factors=factors[1:])
     assert type(marginal_of(alone, Logistic(), SCALE)) is IntegratedQuadratureMarginal
+    # Many groups beside many columns are integrated by sparse matrices.
+    assert type(marginal_of(alone, scale=SCALE)) is IntegratedNormalMarginal
+    monkeypatch.setattr("skboost.hierarchy._target._MOST_PAIRS", 0)
+    assert type(marginal_of(alone, scale=SCALE)) is CrossedNormalMarginal
 
 
 def test_what_an_approximate_density_misses_is_half_its_variance():

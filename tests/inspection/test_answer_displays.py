@@ -4,7 +4,6 @@ from sklearn.datasets import load_diabetes
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skboost import BoostedBayesianLinearRegression
 from skboost.inspection import (
     ComparisonDisplay,
     PredictionDisplay,
@@ -15,6 +14,8 @@ from skboost.inspection import (
     sample_predictive,
 )
 from tests.cases import LINEAR, OTHERS, each, fitted
+
+from ..kinds import Linear
 
 pytest.importorskip("matplotlib").use("Agg")
 
@@ -37,7 +38,7 @@ def drawn(display):
 @pytest.fixture(scope="module")
 def diabetes():
     X, y = load_diabetes(return_X_y=True, as_frame=True)
-    model = BoostedBayesianLinearRegression(random_state=0)
+    model = Linear(random_state=0)
     return make_pipeline(StandardScaler(), model).fit(X, y), X, y
 
 
@@ -103,7 +104,7 @@ def test_labels_have_points_and_their_own_place():
     rng = np.random.default_rng(0)
     data = pd.DataFrame({"diet": np.tile(["rice", "meat"], 30)})
     data["weight"] = rng.normal(size=60) + (data["diet"] == "meat")
-    model = BoostedBayesianLinearRegression(random_state=0)
+    model = Linear(random_state=0)
     model = model.from_formula("weight ~ diet", data, random_state=0)
     display = drawn(
         PredictionDisplay.from_estimator(model, data, "diet", y=data["weight"])
@@ -115,7 +116,7 @@ def test_labels_have_points_and_their_own_place():
 def test_checks_see_what_the_model_lacks():
     rng = np.random.default_rng(0)
     X, share = rng.normal(size=(400, 1)), []
-    model = BoostedBayesianLinearRegression(random_state=0)
+    model = Linear(random_state=0)
     # Normal noise as the model has it, and skewed noise.
     for noise in (rng.normal(size=400), rng.exponential(3.0, 400)):
         y = X[:, 0] + noise

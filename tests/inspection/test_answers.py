@@ -9,12 +9,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skboost import (
-    BoostedBayesianLinearRegression,
-    BoostedBayesianLogisticRegression,
-    BoostedBayesianPoissonRegression,
-    SVIGaussianMixture,
-)
+from skboost import SVIGaussianMixture
 from skboost.inspection import (
     leave_one_out,
     quantile_residuals,
@@ -24,9 +19,11 @@ from skboost.inspection import (
 from skboost.strategies import GreedySearch
 from tests.cases import LINEAR, OTHERS, fitted
 
+from ..kinds import Linear, Logistic, Poisson
+
 N = 8000
 ROWS = LINEAR | {"ordered classes": OTHERS["ordered classes"]}
-SHARP = BoostedBayesianLogisticRegression(sharpen=True, random_state=0)
+SHARP = Logistic(sharpen=True, random_state=0)
 LABELS = ROWS["two classes"]
 
 
@@ -122,9 +119,6 @@ def test_successes_among_trials(name):
     assert np.isfinite(residuals).all()
 
 
-# --- residuals
-
-
 @pytest.mark.parametrize("name", ROWS)
 def test_residuals_of_draws_of_the_model_are_standard_normal(name):
     model, case = model_of(name)
@@ -143,13 +137,10 @@ def test_residuals_see_counts_that_vary_more():
     X = rng.normal(size=(300, 1))
     y = rng.negative_binomial(1.0, 1.0 / (1.0 + np.exp(1.0 + X[:, 0])))
     with pytest.warns(UserWarning, match="varies more"):
-        poisson = BoostedBayesianPoissonRegression(random_state=0).fit(X, y)
-    wide = BoostedBayesianPoissonRegression(likelihood="negative_binomial")
+        poisson = Poisson(random_state=0).fit(X, y)
+    wide = Poisson(likelihood="negative_binomial")
     assert quantile_residuals(poisson, X, y).std() > 1.4
     assert 0.9 < quantile_residuals(wide.fit(X, y), X, y).std() < 1.1
-
-
-# --- leave-one-out
 
 
 def exact(model, X, y, rows, **keywords):
@@ -185,7 +176,7 @@ def test_a_row_that_weights_cannot_leave_out_is_left_out_by_a_fit():
     X = rng.normal(size=(12, 1))
     y = X[:, 0] + 0.1 * rng.normal(size=12)
     X[0], y[0] = 6.0, 0.0
-    model = BoostedBayesianLinearRegression(random_state=0, prior_scale=1.0)
+    model = Linear(random_state=0, prior_scale=1.0)
     pipe = make_pipeline(StandardScaler(), model).fit(X, y)
     loo = leave_one_out(pipe, X, y)
     # As an answer at a prompt it has no arrays.
@@ -222,15 +213,12 @@ def test_arviz_has_draws_likelihoods_and_data(name):
     assert len(table) == 2
 
 
-# --- what is refused
-
-
 def test_what_is_no_regression_is_refused_by_name():
     mixture = SVIGaussianMixture(2)
     with pytest.raises(TypeError, match="got SVIGaussianMixture"):
         sample_predictive(mixture, LABELS.X)
     with pytest.raises(NotFittedError):
-        sample_predictive(BoostedBayesianLinearRegression(), LABELS.X)
+        sample_predictive(Linear(), LABELS.X)
     model, case = model_of("normal")
     with pytest.raises(ValueError, match=r"exposure is no keyword .*\['offset'\]"):
         sample_predictive(model, case.X, exposure=np.ones(48))

@@ -9,13 +9,10 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from skboost import (
-    BoostedBayesianLinearRegression,
-    BoostedBayesianLogisticRegression,
-    BoostedBayesianPoissonRegression,
-)
 from skboost.inspection import compare, rank
 from tests.cases import HIERARCHICAL, LINEAR, OTHERS, fitted
+
+from ..kinds import Linear, Logistic, Poisson
 
 pd = pytest.importorskip("pandas")
 
@@ -41,7 +38,7 @@ def pipe(table):
     steps = make_column_transformer(
         (StandardScaler(), ["age"]), (OneHotEncoder(drop="first"), ["diet", "sex"])
     )
-    model = BoostedBayesianLogisticRegression(random_state=0)
+    model = Logistic(random_state=0)
     return make_pipeline(steps, model).fit(table, table["sick"])
 
 
@@ -131,7 +128,7 @@ def test_every_regression_and_classifier_is_compared_and_its_groups_ranked(name)
 def test_formulas_are_compared_by_their_columns(table):
     pytest.importorskip("formulaic")
     data = table.assign(visits=np.arange(120) % 5, days=np.linspace(1, 9, 120))
-    model = BoostedBayesianPoissonRegression(random_state=0)
+    model = Poisson(random_state=0)
     model = model.from_formula(
         "visits ~ diet + age", data, exposure="days", random_state=0
     )
@@ -146,7 +143,7 @@ def test_polars_and_categories(table, pipe):
     pl = pytest.importorskip("polars")
     pytest.importorskip("formulaic")
     frame = table.assign(diet=table["diet"].astype("category"))
-    linear = BoostedBayesianLinearRegression
+    linear = Linear
     model = linear.from_formula("age ~ diet", frame, random_state=0)
     wanted = {"diet": ["fish", "rice"]}
     plain = pl.DataFrame(table[["age", "diet"]].to_dict("list"))
@@ -156,9 +153,6 @@ def test_polars_and_categories(table, pipe):
     assert one == pytest.approx(other, rel=1e-9)
     with pytest.raises(ValueError, match="got \\['soup'\\]"):
         compare(model, frame, {"diet": ["fish", "soup"]})
-
-
-# --- ranks
 
 
 def test_groups_are_ranked_by_draws_of_their_effects():
@@ -196,9 +190,6 @@ def test_values_of_a_column_and_rows_are_ranked(table, pipe):
     assert len(rank(three, X=ROWS["three classes"].X, label=2).table) == 48
     with pytest.raises(ValueError, match="label must be one of the classes"):
         rank(three, X=ROWS["three classes"].X)
-
-
-# --- what is refused, before any work
 
 
 def test_factors_and_columns_that_are_not_there_are_refused_by_name(table, pipe):

@@ -119,7 +119,6 @@ def test_intervals_of_other_sizes_have_a_scale_of_their_own():
     shown = [[y.get_text() for y in ax.get_yticklabels()] for ax in (large, small)]
     assert shown == [["intercept", "level"], ["slope", "trend"]]
     assert max(np.abs(small.get_xlim())) < 0.01 < 100 < max(large.get_xlim())
-    # Axes of the caller hold all of them.
     _, ax = plt.subplots()
     PosteriorDisplay(posterior).plot(ax=ax, kind="interval")
     assert [y.get_text() for y in ax.get_yticklabels()] == names
@@ -239,7 +238,6 @@ def test_stopping_by_gap_shows_the_gap():
 
 @pytest.fixture(scope="module")
 def result():
-    # Of more than one iteration.
     search = GreedySearch(16)
     return boosted_density(1, objective="hellinger", search=search, tol=0.0)
 

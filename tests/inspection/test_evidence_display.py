@@ -5,8 +5,10 @@ import pytest
 from scipy.stats import rankdata
 from sklearn.exceptions import NotFittedError
 
-from skboost import BoostedBayesianLogisticRegression, EvidenceSearch
+from skboost import EvidenceSearch
 from skboost.inspection import EvidenceDisplay
+
+from ..kinds import Logistic
 
 pytest.importorskip("matplotlib").use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")
@@ -14,7 +16,7 @@ plt = pytest.importorskip("matplotlib.pyplot")
 
 def searched(params, elbo, se=0.1):
     """A fitted search without the work."""
-    search = EvidenceSearch(BoostedBayesianLogisticRegression(), {})
+    search = EvidenceSearch(Logistic(), {})
     elbo = np.asarray(elbo, dtype=float)
     search.cv_results_ = {
         "params": params,
@@ -47,7 +49,6 @@ def test_elbo_against_the_parameter_that_varies():
     labels = [text.get_text() for text in display.figure_.legends[0].get_texts()]
     assert sorted(labels) == ["ELBO", "chosen: 2"]
     assert all(float(tick).is_integer() for tick in display.ax_.get_xticks())
-    # Bars are two standard errors.
     for segment in display.ax_.collections[0].get_segments():
         assert np.ptp(segment[:, 1]) == pytest.approx(0.4)
 
@@ -92,9 +93,7 @@ def test_a_single_candidate_and_odd_values_in_own_axes():
 
 def test_unfitted_searches_and_missing_matplotlib(monkeypatch):
     with pytest.raises(NotFittedError):
-        EvidenceDisplay.from_estimator(
-            EvidenceSearch(BoostedBayesianLogisticRegression(), {})
-        )
+        EvidenceDisplay.from_estimator(EvidenceSearch(Logistic(), {}))
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ImportError, match="pip install matplotlib"):
         EvidenceDisplay.from_estimator(searched(NUMBERS, [1, 2, 3]))

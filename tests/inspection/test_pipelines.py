@@ -9,8 +9,9 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
-from skboost import BoostedBayesianLogisticRegression, OnlineBayesianLinearRegression
 from skboost.inspection import pipeline_method
+
+from ..kinds import Logistic, OnlineLinear
 
 pd = pytest.importorskip("pandas")
 
@@ -27,7 +28,7 @@ def pipeline(**encoder):
         (StandardScaler(), ["age"]),
         sparse_threshold=1.0,
     )
-    return make_pipeline(steps, BoostedBayesianLogisticRegression(max_iter=1))
+    return make_pipeline(steps, Logistic(max_iter=1))
 
 
 def test_rows_go_through_the_steps_before():
@@ -48,15 +49,14 @@ def test_coefficients_have_names_where_the_output_is_sparse():
     pipe = pipeline(drop="first").fit(TABLE, Y)
     names = list(pipeline_method(pipe, "odds_ratios").index)
     assert names == ["onehotencoder__city_Oslo", "standardscaler__age", "intercept"]
-    # The step is as it was.
     assert list(pipe[-1].odds_ratios().index) == ["x0", "x1", "intercept"]
-    scaled = make_pipeline(StandardScaler(), BoostedBayesianLogisticRegression())
+    scaled = make_pipeline(StandardScaler(), Logistic())
     scaled.fit(TABLE[["age"]].to_numpy(), Y)[-1].set_feature_names(["own"])
     assert list(pipeline_method(scaled, "odds_ratios").index) == ["own", "intercept"]
 
 
 def test_one_step_and_steps_without_names():
-    alone = make_pipeline(OnlineBayesianLinearRegression()).fit(TABLE[["age"]], Y)
+    alone = make_pipeline(OnlineLinear()).fit(TABLE[["age"]], Y)
     mean, std = pipeline_method(alone, "predict_latent", TABLE[["age"]])
     assert mean.shape == std.shape == (60,)
     halved = make_pipeline(FunctionTransformer(lambda X: X.to_numpy() / 2), alone[-1])
@@ -65,7 +65,7 @@ def test_one_step_and_steps_without_names():
 
 
 def test_what_is_no_pipeline_is_refused():
-    model = OnlineBayesianLinearRegression().fit(TABLE[["age"]], Y)
+    model = OnlineLinear().fit(TABLE[["age"]], Y)
     with pytest.raises(TypeError, match="got OnlineBayesianLinearRegression"):
         pipeline_method(model, "predict_interval", TABLE[["age"]])
     with pytest.raises(NotFittedError):

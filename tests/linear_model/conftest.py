@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from skboost import BoostedBayesianLogisticRegression, BoostedBayesianPoissonRegression
 from skboost.strategies import GreedySearch
 from skboost.targets._base import Ledger
+
+from ..kinds import Logistic, Poisson
 
 
 def logistic_data(n, coef, intercept=0.3, seed=0, n_classes=2):
@@ -42,7 +43,7 @@ def written(path):
 
 def count_regression(likelihood, **settings):
     settings = {"max_iter": 3, "search": GreedySearch(64), "random_state": 0} | settings
-    return BoostedBayesianPoissonRegression(likelihood=likelihood, **settings)
+    return Poisson(likelihood=likelihood, **settings)
 
 
 @pytest.fixture
@@ -80,6 +81,6 @@ def model():
             "search": GreedySearch(64),
             "random_state": 0,
         } | settings
-        return BoostedBayesianLogisticRegression(**settings)
+        return Logistic(**settings)
 
     return make

@@ -9,14 +9,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import GroupKFold, cross_val_score
 
-from skboost import (
-    BoostedBayesianLinearRegression,
-    BoostedBayesianLogisticRegression,
-    BoostedGaussianMixture,
-    BoostedHierarchicalLinearRegression,
-    OnlineBayesianLinearRegression,
-)
+from skboost import BoostedGaussianMixture
 from skboost.linear_model import _groups
+
+from ..kinds import GroupedLinear, Linear, Logistic, OnlineLinear
 
 pd = pytest.importorskip("pandas")
 ORDER = ["none", "low", "high"]
@@ -43,7 +39,7 @@ def frame():
 
 def regression(**params):
     params = {"groups": ["ward"], "max_iter": 1, "random_state": 0} | params
-    return BoostedHierarchicalLinearRegression(**params)
+    return GroupedLinear(**params)
 
 
 @pytest.fixture(scope="module")
@@ -140,10 +136,10 @@ def test_files_read_labels_as_the_model_does(model, tmp_path):
 @pytest.mark.parametrize(
     "estimator",
     [
-        BoostedBayesianLinearRegression(max_iter=1),
-        BoostedBayesianLogisticRegression(max_iter=1),
+        Linear(max_iter=1),
+        Logistic(max_iter=1),
         BoostedGaussianMixture(max_iter=1),
-        OnlineBayesianLinearRegression(),
+        OnlineLinear(),
     ],
     ids=lambda estimator: type(estimator).__name__,
 )
@@ -166,7 +162,7 @@ def test_every_column_of_labels_is_read_once(monkeypatch):
     X["ward"], y = np.repeat(list("pqrstu"), 4), rng.normal(size=24)
     looked = _groups.missing_in
     monkeypatch.setattr(_groups, "missing_in", lambda v: read.append(v) or looked(v))
-    model = BoostedHierarchicalLinearRegression(
+    model = GroupedLinear(
         groups=["ward"], slopes={"ward": ["x"]}, max_iter=1, random_state=0
     )
     for call in (lambda: model.fit(X, y), lambda: model.predict(X)):

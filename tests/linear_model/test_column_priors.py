@@ -6,12 +6,9 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from skboost import (
-    BoostedBayesianLinearRegression,
-    BoostedBayesianLogisticRegression,
-    BoostedBayesianPoissonRegression,
-)
 from skboost.priors import LaplacePrior, NormalPrior, StudentTPrior
+
+from ..kinds import Linear, Logistic, Poisson
 
 pd = pytest.importorskip("pandas")
 
@@ -19,10 +16,10 @@ RNG = np.random.default_rng(0)
 X = pd.DataFrame(RNG.standard_normal((30, 3)), columns=["age", "dose", "pulse"])
 ETA = 0.5 * X["age"].to_numpy()
 RESPONSES = {
-    "numbers": (BoostedBayesianLinearRegression, ETA + RNG.standard_normal(30)),
-    "classes": (BoostedBayesianLogisticRegression, ETA + RNG.logistic(size=30) > 0),
-    "three": (BoostedBayesianLogisticRegression, RNG.integers(0, 3, 30)),
-    "counts": (BoostedBayesianPoissonRegression, RNG.poisson(np.exp(ETA))),
+    "numbers": (Linear, ETA + RNG.standard_normal(30)),
+    "classes": (Logistic, ETA + RNG.logistic(size=30) > 0),
+    "three": (Logistic, RNG.integers(0, 3, 30)),
+    "counts": (Poisson, RNG.poisson(np.exp(ETA))),
 }
 pytestmark = pytest.mark.filterwarnings(
     "ignore::skboost.exceptions.OverdispersionWarning"
@@ -41,7 +38,6 @@ def test_a_linear_regression_with_known_noise_has_the_conjugate_posterior():
     found = fitted("numbers", prior, **known).posterior_
     A = np.column_stack([X, np.ones(30)])
     scale, mean = np.array([1.5, 0.3, 0.5, 10.0]), np.array([0.0, 2.0, 0.0, 0.0])
-    # The intercept has its prior at the centre of the columns.
     about = np.eye(4)
     about[3, :3] = X.mean(axis=0)
     prior = about.T @ np.diag(scale**-2.0) @ about
@@ -88,7 +84,6 @@ def test_a_scale_is_learned_from_the_other_coefficients_alone():
     one = fitted("classes", {"pulse": NormalPrior(1e-6, mean=0.0)}, prior_scale="learn")
     model, y = RESPONSES["classes"]
     less = model(prior="normal", prior_scale="learn", random_state=0, orbit=None)
-    # The unit is of all columns.
     less.fit(X.assign(pulse=0.0)[["age", "dose"]], y)
     unit = np.sqrt(np.mean(np.var(X[["age", "dose"]], axis=0)))
     unit /= np.sqrt(np.mean(np.var(X, axis=0)))

@@ -7,14 +7,14 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 
-from skboost import BoostedHierarchicalLinearRegression
+from ..kinds import GroupedLinear
 
 pd = pytest.importorskip("pandas")
 pytest.importorskip("formulaic")
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 FAST = {"max_iter": 1, "random_state": 0}
-Linear = BoostedHierarchicalLinearRegression
+Linear = GroupedLinear
 
 
 @pytest.fixture(scope="module")

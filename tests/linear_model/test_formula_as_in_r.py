@@ -9,22 +9,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 
-from skboost import (
-    BoostedBayesianLinearRegression,
-    BoostedBayesianLogisticRegression,
-    BoostedBayesianOrdinalRegression,
-    BoostedBayesianPoissonRegression,
-    BoostedHierarchicalLinearRegression,
-    BoostedHierarchicalLogisticRegression,
-    BoostedHierarchicalPoissonRegression,
-)
+from ..kinds import FLAT, GroupedLinear, GroupedLogistic, GroupedPoisson
 
+Linear, Logistic, Ordinal, Poisson = FLAT
 pd = pytest.importorskip("pandas")
 pytest.importorskip("formulaic")
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
-Linear = BoostedBayesianLinearRegression
-Grouped = BoostedHierarchicalLinearRegression
 # Scales that follow the data know of products, which arrays do not say.
 FAST = {"max_iter": 1, "random_state": 0, "prior_scale": 2.0}
 
@@ -96,10 +87,10 @@ def test_terms_are_the_columns_of_r(data, terms, columns):
     expected = pd.DataFrame(columns(data)).astype(float)
     for model in (
         Linear(formula=f"y ~ {terms}"),
-        Grouped(formula=f"y ~ 1 + ({terms} || `a ward`)"),
+        GroupedLinear(formula=f"y ~ 1 + ({terms} || `a ward`)"),
     ):
         made, y = model._read(data, None)
-        others = ["a ward"] * isinstance(model, Grouped)
+        others = ["a ward"] * isinstance(model, GroupedLinear)
         assert list(made.columns) == [*expected.columns, *others]
         assert_allclose(made[list(expected.columns)].astype(float), expected)
         assert_array_equal(y, data["y"])
@@ -107,15 +98,17 @@ def test_terms_are_the_columns_of_r(data, terms, columns):
 
 def test_names_of_any_kind_stand_in_every_place(data):
     plain = data.rename(columns={"a ward": "ward", "my col": "mine", "class": "kind"})
-    expected, y = Grouped(formula="y ~ mine + kind + (1 | ward)")._read(plain, None)
+    expected, y = GroupedLinear(formula="y ~ mine + kind + (1 | ward)")._read(
+        plain, None
+    )
     for formula in (
         "resp.1 ~ `my col` + class + (1 | `a ward`)",
         "`resp.1` ~ Q('my col') + Q(\"class\") + (1 | Q('a ward'))",
     ):
-        made, response = Grouped(formula=formula)._read(data, None)
+        made, response = GroupedLinear(formula=formula)._read(data, None)
         assert_array_equal(made, expected)
         assert_array_equal(response, y)
-    model = Grouped(formula="`resp.1` ~ log + (w.a | `a ward`/k) + (1 | k:class)")
+    model = GroupedLinear(formula="`resp.1` ~ log + (w.a | `a ward`/k) + (1 | k:class)")
     made, y = model._read(data, None)
     factors = ["a ward", "a ward:k", "k:class"]
     assert list(made.columns) == ["log", "w.a", *factors]
@@ -134,16 +127,14 @@ def test_all_other_columns(data):
     some = data[["y", "x", "class", "years", "k"]]
     model = fitted("y ~ . - k + offset(years)", some)
     assert list(model.feature_names_in_) == ["x", "class[T.b]", "class[T.c]"]
-    counts = fitted("y ~ . + (1 | class)", some, Grouped, sample_weight="years")
+    counts = fitted("y ~ . + (1 | class)", some, GroupedLinear, sample_weight="years")
     assert list(counts.feature_names_in_) == ["x", "k", "class"]
 
 
 @pytest.mark.parametrize("grouped", [False, True])
 def test_offsets_of_formulas_are_those_of_keywords(data, grouped):
     term, words = " + (1 | k)" * grouped, {"exposure": data["years"]}
-    cls = (BoostedBayesianPoissonRegression, BoostedHierarchicalPoissonRegression)[
-        grouped
-    ]
+    cls = (Poisson, GroupedPoisson)[grouped]
     said = fitted(f"n ~ x + offset(log(years)){term}", data, cls)
     named = fitted(f"n ~ x{term}", data, cls, exposure="years")
     given = cls(formula=f"n ~ x{term}", **FAST).fit(data, **words)
@@ -165,24 +156,17 @@ def test_offsets_of_formulas_are_those_of_keywords(data, grouped):
 
 
 def test_successes_and_failures(data):
-    for cls, term in (
-        (BoostedBayesianLogisticRegression, ""),
-        (BoostedHierarchicalLogisticRegression, " + (1 | `a ward`)"),
-    ):
+    for cls, term in ((Logistic, ""), (GroupedLogistic, " + (1 | `a ward`)")):
         said = fitted(f"cbind(s, f) ~ x{term}", data, cls)
         same(said, fitted(f"s ~ x{term}", data.assign(t=4), cls, trials="t"))
         assert said.classes_.tolist() == [0, 1]
     with pytest.raises(ValueError, match=r"cbind\(successes, failures\) is for logist"):
-        fitted("cbind(n, n) ~ x", data, BoostedBayesianPoissonRegression)
+        fitted("cbind(n, n) ~ x", data, Poisson)
 
 
 def test_regressions_without_groups(data):
     X = pd.get_dummies(data[["x", "class"]]).astype(float).drop(columns="class_a")
-    for cls, name in (
-        (Linear, "y"),
-        (BoostedBayesianLogisticRegression, "k"),
-        (BoostedBayesianOrdinalRegression, "grade"),
-    ):
+    for cls, name in ((Linear, "y"), (Logistic, "k"), (Ordinal, "grade")):
         model = fitted(f"{name} ~ x + class", data, cls)
         plain = cls(**FAST).fit(X, data[name])
         same(model, plain)
@@ -215,16 +199,13 @@ def test_frames_of_polars(data):
     frame = pl.DataFrame({name: data[name].to_list() for name in data.columns})
     frame = frame.with_columns(pl.col("grade").cast(pl.Enum(kinds)))
     formula = "y ~ x + class + offset(years) + (1 | `a ward`)"
-    model, expected = (fitted(formula, one, Grouped) for one in (frame, data))
+    model, expected = (fitted(formula, one, GroupedLinear) for one in (frame, data))
     same(model, expected)
     assert_allclose(model.predict(frame), expected.predict(data))
-    grades = fitted("grade ~ x", frame, BoostedBayesianOrdinalRegression)
+    grades = fitted("grade ~ x", frame, Ordinal)
     assert grades.classes_.tolist() == kinds
     gaps = frame.with_columns(pl.when(pl.col("k") > 0).then(pl.col("x")).alias("x"))
     assert fitted("y ~ x", gaps, missing="drop").n_dropped_ == 30
-
-
-# --- what is refused
 
 
 @pytest.mark.parametrize(
@@ -260,11 +241,11 @@ def test_what_means_nothing_is_named(data, formula, match):
 def test_a_column_is_a_number_or_says_groups(data):
     for formula in ("y ~ y + (1 | k)", "y ~ (1 | y)", "y ~ (y | k)", "y ~ (1 | k:y)"):
         with pytest.raises(ValueError, match="'y' is on the left side, the response"):
-            fitted(formula, data, Grouped)
+            fitted(formula, data, GroupedLinear)
     # A change is another number than where it began.
     assert fitted("y - x ~ x", data).coef_[0] < 0.5
     with pytest.raises(ValueError, match="'k' is a term and says groups"):
-        fitted("y ~ k + (1 | k)", data, Grouped)
+        fitted("y ~ k + (1 | k)", data, GroupedLinear)
     when = data.assign(day=pd.date_range("2020-01-01", periods=60))
     with pytest.raises(ValueError, match="numbers in column 'day'; got dates"):
         fitted("y ~ day", when)
@@ -331,11 +312,11 @@ def test_no_formula_runs_code(data, tmp_path):
             (Linear, f"y ~ {text}"),
             (Linear, f"y ~ x + offset({text})"),
             (Linear, f"{text} ~ x"),
-            (BoostedBayesianLogisticRegression, f"cbind(s, {text}) ~ x"),
-            (Grouped, f"y ~ {text} + (1 | k)"),
-            (Grouped, f"y ~ x + ({text} | k)"),
-            (Grouped, f"y ~ x + (1 | {text})"),
-            (Grouped, f"y ~ x + (1 | k/{text})"),
+            (Logistic, f"cbind(s, {text}) ~ x"),
+            (GroupedLinear, f"y ~ {text} + (1 | k)"),
+            (GroupedLinear, f"y ~ x + ({text} | k)"),
+            (GroupedLinear, f"y ~ x + (1 | {text})"),
+            (GroupedLinear, f"y ~ x + (1 | k/{text})"),
         ):
             with pytest.raises(ValueError, match="must be such as|have the column"):
                 fitted(formula, data, cls)
@@ -344,7 +325,7 @@ def test_no_formula_runs_code(data, tmp_path):
     name = f"__import__('os').system('touch {path}')"
     hostile = data.rename(columns={"x": name, "k": f"{name}:"})
     formula = f"y ~ `{name}` + I(`{name}`^2) + offset(`{name}`) + (1 | `{name}:`)"
-    model = fitted(formula, hostile, Grouped)
-    expected = fitted("y ~ x + I(x^2) + offset(x) + (1 | k)", data, Grouped)
+    model = fitted(formula, hostile, GroupedLinear)
+    expected = fitted("y ~ x + I(x^2) + offset(x) + (1 | k)", data, GroupedLinear)
     assert_allclose(model.predict(hostile), expected.predict(data))
     assert not os.listdir(tmp_path)

@@ -5,9 +5,9 @@ from functools import partial
 import numpy as np
 import pytest
 
-from skboost import BoostedBayesianLinearRegression, BoostedBayesianLogisticRegression
 from skboost.strategies import GreedySearch
 
+from ..kinds import Linear, Logistic
 from .conftest import count_regression, counted, logistic_data
 
 X = np.column_stack([np.linspace(-1.0, 1.0, 20), np.tile([0.3, -0.4], 10)])
@@ -28,12 +28,12 @@ REAL, COUNTED = counted(dispersion=0), counted()
 LINES = np.random.default_rng(0).normal(size=(80, 3))
 PIECES = {
     "classes": (
-        BoostedBayesianLogisticRegression, *logistic_data(80, [1.0, -0.5]), [40],
+        Logistic, *logistic_data(80, [1.0, -0.5]), [40],
         {"max_iter": 5, "search": GreedySearch(512), "random_state": 0},
     ),
     # One Gaussian as prior is exact: what is left is that no posterior is Gaussian.
     "numbers": (
-        BoostedBayesianLinearRegression, LINES,
+        Linear, LINES,
         LINES @ [1.0, 0.0, -1.0] + 0.5 * np.random.default_rng(1).normal(size=80),
         [40, 60],
         {"max_iter": 10, "search": ONE_COMPONENT, "random_state": 0},

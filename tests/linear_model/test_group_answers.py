@@ -6,13 +6,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skboost import (
-    BoostedHierarchicalLinearRegression,
-    BoostedHierarchicalLogisticRegression,
-    BoostedHierarchicalPoissonRegression,
-)
-
 from ..cases import HIERARCHICAL, fitted
+from ..kinds import GroupedLinear, GroupedLogistic, GroupedPoisson
 
 pd = pytest.importorskip("pandas")
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -24,7 +19,7 @@ def model():
     ward = np.repeat(np.arange(6), 8)
     X = pd.DataFrame({"age": rng.normal(size=48), "ward": [f"w{k}" for k in ward]})
     y = X["age"] + rng.normal(size=6)[ward] + 0.5 * rng.normal(size=48)
-    return BoostedHierarchicalLinearRegression(
+    return GroupedLinear(
         groups=["ward"], slopes={"ward": ["age"]}, max_iter=1, random_state=0
     ).fit(X, y)
 
@@ -47,16 +42,13 @@ def test_a_summary_has_what_was_found(model):
 def test_a_summary_counts_rows_and_not_trials():
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.normal(size=24), np.repeat([3, 5, 7, 9, 11, 13], 4)])
-    model = BoostedHierarchicalLogisticRegression(groups=[1], max_iter=1)
+    model = GroupedLogistic(groups=[1], max_iter=1)
     model.fit(X, rng.integers(0, 40, 24), trials=np.full(24, 40))
     assert model.summary().n_rows == 24.0 and "Rows: 24;" in str(model.summary())
-    # Labels of groups in tables are those of rows.
     assert model.group_effects_table()["level"].isin([3, 7]).sum() == 2
 
 
-@pytest.mark.parametrize(
-    "kind", [BoostedHierarchicalLinearRegression, BoostedHierarchicalPoissonRegression]
-)
+@pytest.mark.parametrize("kind", [GroupedLinear, GroupedPoisson])
 def test_weights_beyond_floating_point_are_refused_by_name(kind):
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.normal(size=48), np.repeat(np.arange(6), 8)])
@@ -119,7 +111,7 @@ def test_factors_whose_effects_count():
     X["b"] = np.array(list("pqrs"))[rng.integers(0, 4, 90)]
     effect = rng.normal(0, 2, 5)[X["a"]] + (X["b"] == "p")
     y = X["x"] + effect + rng.normal(size=90)
-    model = BoostedHierarchicalLinearRegression(
+    model = GroupedLinear(
         groups=["a", "b"], slopes={"a": ["x"]}, max_iter=1, random_state=0
     ).fit(X, y)
     coef, intercept, scales, effects = model.sample_posterior(1024, random_state=0)

@@ -7,26 +7,17 @@ from copy import copy
 import numpy as np
 import pytest
 
-from skboost import (
-    BoostedHierarchicalLinearRegression,
-    BoostedHierarchicalLogisticRegression,
-    BoostedHierarchicalPoissonRegression,
-)
 from skboost.inspection import GroupEffectsDisplay
 from skboost.priors import HalfNormalPrior
 
 from ..cases import HIERARCHICAL
 from ..cases import fitted as cached
+from ..kinds import GroupedLinear, GroupedLogistic, GroupedPoisson
 from .conftest import written
 
 pd = pytest.importorskip("pandas")
 
-LINEAR = BoostedHierarchicalLinearRegression
-EVERY = [
-    LINEAR,
-    BoostedHierarchicalLogisticRegression,
-    BoostedHierarchicalPoissonRegression,
-]
+EVERY = [GroupedLinear, GroupedLogistic, GroupedPoisson]
 
 
 def schools(n=160, n_groups=12, seed=0, spread=1.0):
@@ -120,10 +111,10 @@ def test_crossed_factors_have_effects_each_and_weights_that_are_reliable():
     X, eta, effects = schools(n=150)
     X["year"] = rng.integers(0, 5, 150)
     years = rng.normal(size=5)
-    y = response(BoostedHierarchicalPoissonRegression, eta + years[X["year"]])
-    model = BoostedHierarchicalPoissonRegression(
-        groups=["school", "year"], max_iter=1, random_state=0
-    ).fit(X, y)
+    y = response(GroupedPoisson, eta + years[X["year"]])
+    model = GroupedPoisson(groups=["school", "year"], max_iter=1, random_state=0).fit(
+        X, y
+    )
     for name, truth in (("school", effects), ("year", years)):
         found = model.group_effects_[name][:, 0]
         assert np.corrcoef(found, truth)[0, 1] > 0.9
@@ -135,8 +126,10 @@ def test_classes_in_schools_are_groups_of_their_own():
     rng = np.random.default_rng(5)
     X, eta, _ = schools(n=300)
     X["class"] = rng.choice(["a", "b"], 300)
-    y = response(LINEAR, eta)
-    model = LINEAR(nested=[("school", "class")], max_iter=1, random_state=0).fit(X, y)
+    y = response(GroupedLinear, eta)
+    model = GroupedLinear(nested=[("school", "class")], max_iter=1, random_state=0).fit(
+        X, y
+    )
     assert model.group_effects_["school"].shape == (12, 1)
     assert model.group_levels_["school:class"].shape == (24, 2)
     new = X.head(1).assign(**{"class": "c"})
@@ -150,7 +143,7 @@ def test_a_model_without_groups_is_the_plain_one():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(80, 2))
     y = X[:, 0] + rng.normal(size=80)
-    model = LINEAR(random_state=0).fit(X, y)
+    model = GroupedLinear(random_state=0).fit(X, y)
     assert model.group_effects_ == {}
     assert list(model.variance_components_.index) == ["noise_scale"]
     np.testing.assert_allclose(model.coef_, np.linalg.lstsq(X, y)[0], atol=0.05)
@@ -206,15 +199,19 @@ def test_what_means_nothing_is_refused_by_name(params, school, message):
     X, eta, _ = schools()
     X["school"] = X["school"] if school == "" else school
     with pytest.raises(ValueError, match=message):
-        LINEAR(**{"groups": ["school"]} | params).fit(X, eta)
+        GroupedLinear(**{"groups": ["school"]} | params).fit(X, eta)
 
 
 @pytest.mark.parametrize(
     ("kind", "n_groups", "message"),
     [
-        (LINEAR, 40, "Every group of 'x1' has one row, .* from noise: the prior"),
+        (
+            GroupedLinear,
+            40,
+            "Every group of 'x1' has one row, .* from noise: the prior",
+        ),
         (EVERY[1], 40, "Every group of 'x1' .* the randomness of single answers"),
-        (LINEAR, 5, "A slope of 'x1' has the same value in all rows"),
+        (GroupedLinear, 5, "A slope of 'x1' has the same value in all rows"),
     ],
 )
 def test_what_data_cannot_tell_apart_is_warned_of(kind, n_groups, message):

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from skboost import BoostedHierarchicalPoissonRegression
 from skboost.exceptions import OverdispersionWarning
+
+from ..kinds import GroupedPoisson
 
 
 def counts(n=150, n_groups=10, dispersion=0.5, seed=0):
@@ -21,7 +22,7 @@ def counts(n=150, n_groups=10, dispersion=0.5, seed=0):
 
 
 def regression(groups=(1,), likelihood="negative_binomial", **settings):
-    return BoostedHierarchicalPoissonRegression(
+    return GroupedPoisson(
         groups=list(groups), likelihood=likelihood, random_state=0, **settings
     )
 
@@ -52,7 +53,6 @@ def test_the_dispersion_is_a_coordinate_and_an_answer(fitted):
 
 def test_predictions_are_those_of_a_mixture_of_negative_binomials(fitted):
     rows, offset = X[:3], np.array([0.0, 0.5, -0.5])
-    # All draws that there are, each once.
     coef, intercept, scales, effects = fitted.sample_posterior(1024, random_state=0)
     noise = scales["dispersion"]
     mean, std = fitted.predict(rows, offset=offset, return_std=True)

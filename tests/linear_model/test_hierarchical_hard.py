@@ -7,19 +7,11 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from skboost import (
-    BoostedHierarchicalLinearRegression,
-    BoostedHierarchicalLogisticRegression,
-    BoostedHierarchicalOrdinalRegression,
-    BoostedHierarchicalPoissonRegression,
-)
 from skboost.priors import HalfTPrior
 
-pd = pytest.importorskip("pandas")
+from ..kinds import GroupedLinear, GroupedLogistic, GroupedOrdinal, GroupedPoisson
 
-LINEAR = BoostedHierarchicalLinearRegression
-LOGISTIC = BoostedHierarchicalLogisticRegression
-POISSON = BoostedHierarchicalPoissonRegression
+pd = pytest.importorskip("pandas")
 
 
 def rows(n=60, n_groups=6, n_others=5):
@@ -31,11 +23,11 @@ def rows(n=60, n_groups=6, n_others=5):
     return pd.DataFrame({"x": x, "g": g, "h": h}), 0.5 * x + effects[g], rng
 
 
-@pytest.mark.parametrize("kind", [LINEAR, POISSON])
+@pytest.mark.parametrize("kind", [GroupedLinear, GroupedPoisson])
 def test_the_default_prior_of_scales_is_the_documented_one(kind):
     X, eta, rng = rows()
-    y = rng.poisson(np.exp(eta)) if kind is POISSON else eta
-    size = np.std(y) if kind is LINEAR else 1.0
+    y = rng.poisson(np.exp(eta)) if kind is GroupedPoisson else eta
+    size = np.std(y) if kind is GroupedLinear else 1.0
     few = {"groups": ["g"], "max_iter": 1, "random_state": 0}
     default = kind(**few).fit(X[["x", "g"]], y)
     said = kind(scale_prior=HalfTPrior(3.0, 2.5 * size), **few).fit(X[["x", "g"]], y)
@@ -45,17 +37,17 @@ def test_the_default_prior_of_scales_is_the_documented_one(kind):
 @pytest.mark.parametrize(
     ("kind", "without", "factors"),
     [
-        (LINEAR, 2, ["g"]),
-        (LINEAR, 2, ["g", "h"]),
-        (POISSON, 5, ["g"]),
-        pytest.param(POISSON, 5, ["g", "h"], marks=pytest.mark.slow),
+        (GroupedLinear, 2, ["g"]),
+        (GroupedLinear, 2, ["g", "h"]),
+        (GroupedPoisson, 5, ["g"]),
+        pytest.param(GroupedPoisson, 5, ["g", "h"], marks=pytest.mark.slow),
     ],
 )
 def test_a_group_whose_rows_weigh_nothing_has_the_effect_of_a_new_one(
     kind, without, factors
 ):
     X, eta, rng = rows()
-    y = rng.poisson(np.exp(1.0 + eta)) if kind is POISSON else eta + 10.0
+    y = rng.poisson(np.exp(1.0 + eta)) if kind is GroupedPoisson else eta + 10.0
     weight = np.where(X["g"] == without, 0.0, 1.0)
     model = kind(groups=factors, max_iter=1, random_state=0)
     model.fit(X[["x", *factors]], y, sample_weight=weight)
@@ -71,9 +63,9 @@ def test_responses_far_from_zero_lose_no_digits(factors):
     X, eta, rng = rows()
     X, y = X[["x", *factors]], eta + rng.normal(size=60)
     near, far = (
-        LINEAR(groups=factors, intercept_scale=1e9, max_iter=1, random_state=0).fit(
-            X, y + level
-        )
+        GroupedLinear(
+            groups=factors, intercept_scale=1e9, max_iter=1, random_state=0
+        ).fit(X, y + level)
         for level in (0.0, 1e8)
     )
     sizes = [np.asarray(model.variance_components_["mean"]) for model in (near, far)]
@@ -84,7 +76,7 @@ def test_responses_far_from_zero_lose_no_digits(factors):
 def test_counts_near_ten_thousand_have_predictions_like_them():
     X, eta, rng = rows()
     y = rng.poisson(1e4 * np.exp(0.3 * eta))
-    model = POISSON(
+    model = GroupedPoisson(
         groups=["g"], likelihood="negative_binomial", max_iter=1, random_state=0
     ).fit(X[["x", "g"]], y)
     assert model.predict(X[["x", "g"]]).mean() == pytest.approx(y.mean(), rel=0.01)
@@ -103,7 +95,7 @@ def test_numbers_whose_posterior_is_rounding_are_refused(size, level, offset, me
     X, eta, rng = rows()
     y, offset = rng.poisson(level * np.exp(0.3 * eta)), np.full(60, offset)
     with pytest.raises(ValueError, match=message):
-        POISSON(groups=["g"]).fit(X[["x", "g"]] * [size, 1], y, offset=offset)
+        GroupedPoisson(groups=["g"]).fit(X[["x", "g"]] * [size, 1], y, offset=offset)
 
 
 @pytest.mark.parametrize(
@@ -122,21 +114,21 @@ def test_numbers_whose_posterior_is_rounding_are_refused(size, level, offset, me
 def test_labels_and_columns_that_mean_nothing_are_refused(labels, params, message):
     X = pd.DataFrame({"x": np.arange(12.0), "g": list(labels) * 4})
     with pytest.raises(ValueError, match=message):
-        LINEAR(**({"groups": ["g"]} | params)).fit(X, X["x"])
+        GroupedLinear(**({"groups": ["g"]} | params)).fit(X, X["x"])
 
 
 def test_labels_above_two_to_the_53_are_told_apart():
     X, eta, _ = rows()
     X = X[["x", "g"]].astype({"g": object})
     X["g"] = [2**53 + label for label in X["g"]]
-    model = LINEAR(groups=["g"], max_iter=1, random_state=0).fit(X, eta)
+    model = GroupedLinear(groups=["g"], max_iter=1, random_state=0).fit(X, eta)
     assert len(model.group_levels_["g"]) == 6
 
 
 def test_labels_of_another_kind_are_no_new_groups():
     X, eta, _ = rows()
     X = X[["x", "g"]]
-    model = LINEAR(groups=["g"], max_iter=1, random_state=0).fit(X, eta)
+    model = GroupedLinear(groups=["g"], max_iter=1, random_state=0).fit(X, eta)
     with pytest.raises(ValueError, match="must have numbers in .* 'g', as in fit"):
         model.predict(X.astype({"g": str}))
     dates = X.assign(g=[datetime.datetime(2020, 1, 1 + j) for j in X["g"]])
@@ -148,7 +140,7 @@ def test_labels_of_another_kind_are_no_new_groups():
 def test_the_population_needs_no_column_of_groups():
     X, eta, _ = rows()
     X = X[["x", "g"]]
-    model = LINEAR(groups=["g"], max_iter=1, random_state=0).fit(X, eta)
+    model = GroupedLinear(groups=["g"], max_iter=1, random_state=0).fit(X, eta)
     wanted = model.predict(X, population=True)
     for part in (X[["x"]], X[["x"]].to_numpy()):
         np.testing.assert_array_equal(model.predict(part, population=True), wanted)
@@ -162,7 +154,7 @@ def test_few_effective_draws_are_warned_of():
     X = pd.DataFrame({"g": np.arange(80) % 40, "h": rng.permutation(80) % 40})
     g, h = 2.0 * rng.normal(size=(2, 40))
     y = rng.poisson(np.exp(g[X["g"]] + h[X["h"]] - 3.0))
-    model = POISSON(groups=["g", "h"], max_iter=1, random_state=0)
+    model = GroupedPoisson(groups=["g", "h"], max_iter=1, random_state=0)
     with pytest.warns(UserWarning, match=r"leave \d+ % of the draws effective"):
         model.fit(X, y)
     assert 0.0 < model.effects_efficiency_ < 0.3
@@ -177,7 +169,7 @@ def test_hints_of_modes_that_lead_nowhere_end_no_fit():
     X["g"], X["h"] = np.arange(n) // 3, np.arange(n) // 8
     eta = 11.0 - 0.024 * X["height"] + 0.7 * rng.normal(size=40)[X["g"]]
     y = rng.poisson(np.exp(eta))
-    model = POISSON(groups=["g", "h"], max_iter=1, random_state=0).fit(X, y)
+    model = GroupedPoisson(groups=["g", "h"], max_iter=1, random_state=0).fit(X, y)
     assert abs(model.coef_[0] + 0.024) < 0.02
     assert np.isfinite(model.elbo_)
 
@@ -185,18 +177,18 @@ def test_hints_of_modes_that_lead_nowhere_end_no_fit():
 @pytest.mark.parametrize(
     "kind",
     [
-        LINEAR,
-        LOGISTIC,
+        GroupedLinear,
+        GroupedLogistic,
         *(
             pytest.param(kind, marks=pytest.mark.slow)
-            for kind in (BoostedHierarchicalOrdinalRegression, POISSON)
+            for kind in (GroupedOrdinal, GroupedPoisson)
         ),
     ],
 )
 def test_a_limit_of_time_ends_a_fit_within_its_first_component(kind, evaluated):
     X, eta, rng = rows()
-    y = eta if kind is LINEAR else rng.poisson(np.exp(0.5 * eta))
-    y = np.minimum(y, 1) if kind is LOGISTIC else y
+    y = eta if kind is GroupedLinear else rng.poisson(np.exp(0.5 * eta))
+    y = np.minimum(y, 1) if kind is GroupedLogistic else y
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -212,7 +204,9 @@ def test_a_climb_that_time_cuts_short_is_no_mode():
     X = pd.DataFrame({"g": rng.integers(0, 4, 30), "x": rng.normal(size=30)})
     eta = X["x"] + rng.normal(size=4)[X["g"]]
     y = (rng.random(30) < 1 / (1 + np.exp(-eta))).astype(int)
-    model = LOGISTIC(groups=["g"], slopes={"g": ["x"]}, max_time=1e-6, random_state=0)
+    model = GroupedLogistic(
+        groups=["g"], slopes={"g": ["x"]}, max_time=1e-6, random_state=0
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(X, y)

@@ -11,14 +11,10 @@ from scipy.integrate import cumulative_trapezoid
 from scipy.special import expit, logsumexp
 from scipy.stats import halfnorm, invgamma, nbinom, norm, poisson, t
 
-from skboost import (
-    BoostedHierarchicalLinearRegression,
-    BoostedHierarchicalLogisticRegression,
-    BoostedHierarchicalOrdinalRegression,
-    BoostedHierarchicalPoissonRegression,
-)
 from skboost.linear_model._group_model import _taken
 from skboost.priors import HalfNormalPrior, NoiseScalePrior
+
+from ..kinds import GroupedLinear, GroupedLogistic, GroupedOrdinal, GroupedPoisson
 
 pd = pytest.importorskip("pandas")
 
@@ -51,16 +47,11 @@ def with_outliers(n_outliers=5, **options):
 
 
 def of_numbers(**options):
-    return BoostedHierarchicalLinearRegression(
-        groups=[1], noise="student_t", random_state=0, **options
-    )
+    return GroupedLinear(groups=[1], noise="student_t", random_state=0, **options)
 
 
-def of_grades(kind=BoostedHierarchicalOrdinalRegression, **options):
+def of_grades(kind=GroupedOrdinal, **options):
     return kind(groups=[1], random_state=0, **options)
-
-
-# --- quadrature
 
 
 def log_t(y, eta, further):
@@ -105,7 +96,6 @@ def log_joint_of(X, y, log_likelihood, log_prior):
         ]
         weights = (shares / shares.sum())[:, None, None]
         value = logsumexp(by_node, axis=0, b=weights).sum(axis=1)
-        # The intercept has its prior at the centre of the column.
         centre = theta[:, 1] + X[:, 0].mean() * theta[:, 0]
         value += norm.logpdf(theta[:, 0]) + norm.logpdf(centre, scale=3.0)
         value += halfnorm.logpdf(theta[:, 2])
@@ -129,7 +119,7 @@ def counted(**options):
 
 
 NOISE_PRIOR = {"noise_prior": NoiseScalePrior(5.0, 0.5)}
-COUNTS = BoostedHierarchicalPoissonRegression
+COUNTS = GroupedPoisson
 NEGATIVE = {"likelihood": "negative_binomial"}
 FITS = {
     # Coefficients of this one are integrated out.
@@ -144,7 +134,7 @@ FITS = {
     "ordered": (graded, of_grades(**PRIORS), log_cumulative, prior_of_gaps),
     "two classes": (
         lambda: (graded()[0], graded()[1] // 2),
-        of_grades(BoostedHierarchicalLogisticRegression, **PRIORS),
+        of_grades(GroupedLogistic, **PRIORS),
         lambda y, eta, further: y * eta - np.logaddexp(0.0, eta), nothing,
     ),
     "poisson": (
@@ -176,9 +166,6 @@ def test_a_fit_is_what_quadrature_finds(name):
     shift = np.abs(mean - sample.draws.mean(axis=0)) / posterior.std()
     assert (shift < 0.1 + 4.0 * (weights / weights.mean()).std() / np.sqrt(600)).all()
     assert_array_equal(model.coef_, posterior.mean()[:1])
-
-
-# --- Student-t noise
 
 
 @pytest.fixture(scope="module")
@@ -226,9 +213,6 @@ def test_crossed_factors_have_student_t_noise():
     model = of_numbers(max_iter=1).set_params(groups=[1, 2]).fit(X, y)
     assert model.effects_efficiency_ > 0.3 and model.effects_pareto_k_ < 0.7
     assert np.abs(model.coef_[0] - 0.8) < 3.0 * model.posterior_.std()[0]
-
-
-# --- ordered classes
 
 
 @pytest.fixture(scope="module")
@@ -296,19 +280,6 @@ def test_one_class_and_unknown_ones_are_refused():
         of_grades().fit(X, np.zeros(len(X)))
     with pytest.raises(ValueError, match="labels among the classes"):
         of_grades(categories=[0, 1, 2]).fit(X, y)
-
-
-def test_a_formula_reads_the_order_of_categories(grades):
-    pytest.importorskip("formulaic")
-    X, y = graded()
-    frame = pd.DataFrame({"x": X[:, 0], "judge": X[:, 1].astype(int)})
-    frame["grade"] = pd.Categorical.from_codes(y, GRADES, ordered=True)
-    model = BoostedHierarchicalOrdinalRegression.from_formula(
-        "grade ~ x + (1 | judge)", frame, max_iter=1, random_state=0
-    )
-    assert model.classes_.tolist() == GRADES
-    proba = grades[0].predict_proba(X)
-    assert_allclose(model.predict_proba(frame), proba, atol=1e-8)
 
 
 def test_draws_that_are_taken_anew_have_the_moments_of_their_shares():

@@ -3,22 +3,13 @@
 import numpy as np
 import pytest
 
-from skboost import (
-    BoostedHierarchicalLinearRegression,
-    BoostedHierarchicalLogisticRegression,
-    BoostedHierarchicalPoissonRegression,
-)
 from skboost.priors import HalfNormalPrior, LKJPrior
 
+from ..kinds import GroupedLinear, GroupedLogistic, GroupedPoisson
 from .conftest import written
 
 pd = pytest.importorskip("pandas")
-LINEAR = BoostedHierarchicalLinearRegression
-EVERY = [
-    LINEAR,
-    BoostedHierarchicalLogisticRegression,
-    BoostedHierarchicalPoissonRegression,
-]
+EVERY = [GroupedLinear, GroupedLogistic, GroupedPoisson]
 OPTIONS = {"groups": ["pupil"], "slopes": {"pupil": ["day"]}, "random_state": 0}
 
 
@@ -43,14 +34,14 @@ def response(kind, eta, seed=1):
 
 
 @pytest.mark.parametrize(
-    "kind", [LINEAR, *(pytest.param(k, marks=pytest.mark.slow) for k in EVERY[1:])]
+    "kind",
+    [GroupedLinear, *(pytest.param(k, marks=pytest.mark.slow) for k in EVERY[1:])],
 )
 def test_correlated_slopes_are_found_predicted_and_exported(kind, tmp_path):
     X, effects, eta = days()
     y = response(kind, eta)
     model = kind(max_iter=1, **OPTIONS).fit(X, y)
     row = model.variance_components_.loc["cor(pupil: intercept, day)"]
-    # That of the effects that there are.
     assert row["5%"] < np.corrcoef(effects.T)[0, 1] < row["95%"]
     assert row["mean"] < 0.0
     *_, scales, drawn = model.sample_posterior(1024, random_state=0)
@@ -59,7 +50,7 @@ def test_correlated_slopes_are_found_predicted_and_exported(kind, tmp_path):
     assert drawn["pupil"].shape == (1024, 15, 2)
     # Effects of pupils that are new are correlated, too.
     new = pd.DataFrame({"day": [1.5, -1.5], "pupil": [99, 99]})
-    if kind is LINEAR:
+    if kind is GroupedLinear:
         _, (after, before) = model.predict(new, return_std=True)
         assert after < 0.8 * before
     new = pd.DataFrame({"day": [0.7, -0.7], "pupil": [99, 3]})
@@ -71,10 +62,10 @@ def test_correlated_slopes_are_found_predicted_and_exported(kind, tmp_path):
 
 def test_the_prior_of_correlations_may_be_set_for_each_factor():
     X, _, eta = days()
-    y = response(LINEAR, eta)
+    y = response(GroupedLinear, eta)
 
     def correlation(correlated):
-        model = LINEAR(correlated=correlated, max_iter=1, **OPTIONS).fit(X, y)
+        model = GroupedLinear(correlated=correlated, max_iter=1, **OPTIONS).fit(X, y)
         table = model.variance_components_
         return table.loc["cor(pupil: intercept, day)", "mean"]
 
@@ -88,7 +79,7 @@ def test_slopes_stand_without_intercepts_and_without_coefficients(tmp_path):
     X.insert(0, "age", np.random.default_rng(2).normal(size=len(X)))
     y = X["age"] + effects[X["pupil"], 1] * X["day"]
     y += 0.1 * np.random.default_rng(3).normal(size=len(X))
-    model = LINEAR(fixed=["age"], group_intercepts=False, max_iter=1, **OPTIONS)
+    model = GroupedLinear(fixed=["age"], group_intercepts=False, max_iter=1, **OPTIONS)
     model.fit(X, y)
     assert model.coef_ == pytest.approx([1.0], abs=0.05)
     assert list(model.variance_components_.index) == ["sd(pupil: day)", "noise_scale"]
@@ -103,11 +94,11 @@ def test_slopes_stand_without_intercepts_and_without_coefficients(tmp_path):
 
 def test_scales_have_priors_by_factor_and_by_name():
     X, _, eta = days()
-    y = response(LINEAR, eta)
+    y = response(GroupedLinear, eta)
 
     def scales(scale_prior):
         options = OPTIONS | {"correlated": False, "scale_prior": scale_prior}
-        model = LINEAR(max_iter=1, **options).fit(X, y)
+        model = GroupedLinear(max_iter=1, **options).fit(X, y)
         return model.variance_components_["mean"]
 
     tight = HalfNormalPrior(0.1)
@@ -138,12 +129,12 @@ def test_scales_have_priors_by_factor_and_by_name():
 def test_what_cannot_be_said_of_effects_is_refused_by_name(params, message):
     X, _, eta = days()
     with pytest.raises(ValueError, match=message):
-        LINEAR(**OPTIONS | params).fit(X, eta)
+        GroupedLinear(**OPTIONS | params).fit(X, eta)
 
 
 def test_what_remains_at_most_is_known_where_scales_alone_are_left():
     X, _, eta = days()
-    model = LINEAR(**OPTIONS).fit(X, response(LINEAR, eta))
+    model = GroupedLinear(**OPTIONS).fit(X, response(GroupedLinear, eta))
     lower, upper = model.remaining_kl_interval_
     assert 0.0 <= lower <= upper < 0.2
     # The evidence by importance sampling from the posterior's draws, which see all.

@@ -10,13 +10,9 @@ from scipy.optimize import approx_fprime
 from scipy.special import log_softmax
 from scipy.stats import laplace, norm
 
-from skboost import (
-    BoostedBayesianLinearRegression,
-    BoostedBayesianLogisticRegression,
-    BoostedBayesianOrdinalRegression,
-    BoostedBayesianPoissonRegression,
-)
 from skboost.strategies import GreedySearch
+
+from ..kinds import Linear, Logistic, Poisson
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 2)) + [3.0, 0.0]
@@ -31,25 +27,24 @@ FAST = {"max_iter": 2, "search": GreedySearch(64), "random_state": 0}
 PLAIN = {"prior_scale": 1.0, **FAST}
 CASES = {
     "binary": (
-        BoostedBayesianLogisticRegression(
+        Logistic(
             prior="laplace", temperature=0.7, class_weight="balanced", **FAST
         ),
         (X, BINARY),
         {"sample_weight": WEIGHT},
     ),
-    "classes": (BoostedBayesianLogisticRegression(**PLAIN), (X, CLASSES), {}),
-    "ordered classes": (BoostedBayesianOrdinalRegression(**PLAIN), (X, CLASSES), {}),
+    "classes": (Logistic(**PLAIN), (X, CLASSES), {}),
     "linear": (
-        BoostedBayesianLinearRegression(**FAST), (X, REAL), {"sample_weight": WEIGHT},
+        Linear(**FAST), (X, REAL), {"sample_weight": WEIGHT},
     ),
     "known noise": (
-        BoostedBayesianLinearRegression(noise_scale=1.0, **FAST), (X, REAL), {},
+        Linear(noise_scale=1.0, **FAST), (X, REAL), {},
     ),
     "poisson": (
-        BoostedBayesianPoissonRegression(**FAST), (X, COUNTS), {"offset": OFFSET},
+        Poisson(**FAST), (X, COUNTS), {"offset": OFFSET},
     ),
     "negative binomial": (
-        BoostedBayesianPoissonRegression(likelihood="negative_binomial", **PLAIN),
+        Poisson(likelihood="negative_binomial", **PLAIN),
         (X, COUNTS),
         {"exposure": np.exp(OFFSET)},
     ),
@@ -109,9 +104,7 @@ def test_its_gradient_is_its_slope(case):
 
 def test_prior_and_likelihood_are_those_of_the_model_by_hand():
     settings = {"prior": "laplace", "prior_scale": [0.5, 2.0], "temperature": 0.5}
-    fitted = BoostedBayesianLogisticRegression(
-        class_weight={0: 1.0, 1: 3.0}, **settings, **FAST
-    ).fit(X, BINARY)
+    fitted = Logistic(class_weight={0: 1.0, 1: 3.0}, **settings, **FAST).fit(X, BINARY)
     theta = np.array([0.3, -0.2, 0.1])
     sign = 2.0 * BINARY - 1.0
     rows = -np.log1p(np.exp(-sign * (X @ theta[:2] + theta[2])))
@@ -126,7 +119,7 @@ def test_prior_and_likelihood_are_those_of_the_model_by_hand():
 
 
 def test_several_classes_have_a_softmax_and_each_its_priors():
-    fitted = BoostedBayesianLogisticRegression(**PLAIN).fit(X, CLASSES)
+    fitted = Logistic(**PLAIN).fit(X, CLASSES)
     theta = np.random.default_rng(1).normal(size=(3, 3))
     coef, intercept = theta[:, :2], theta[:, 2]
     rows = log_softmax(X @ coef.T + intercept, axis=1)
@@ -140,7 +133,7 @@ def test_several_classes_have_a_softmax_and_each_its_priors():
 def test_after_partial_fit_the_prior_is_that_of_the_first_call():
     first, second = slice(0, 20), slice(20, 40)
     fixed = {"noise_scale": 1.0, "prior_scale": "auto"}
-    streamed = BoostedBayesianLinearRegression(**fixed, **FAST)
+    streamed = Linear(**fixed, **FAST)
     streamed.partial_fit(X[first], REAL[first]).partial_fit(X[second], REAL[second])
     scales = REAL[first].std() / X[first].std(axis=0)
     theta = np.array([2.0, 0.1, 4.0])

@@ -8,11 +8,12 @@ from numpy.testing import assert_allclose
 from scipy.stats import cauchy, laplace, norm, t
 from sklearn.linear_model import LogisticRegression
 
-from skboost import BoostedBayesianLogisticRegression, MixturePosterior
+from skboost import MixturePosterior
 from skboost.fitting import make_settings
 from skboost.priors import NormalPrior, StudentTPrior
 from skboost.strategies import GreedySearch
 
+from ..kinds import Logistic
 from .conftest import logistic_data
 
 X, Y = logistic_data(15, [1.2], seed=5)
@@ -24,7 +25,6 @@ def log_joint(theta, prior="normal", scale=1.0, intercept_scale=10.0, weight=1.0
     eta = theta[:, :1] * X[:, 0] + theta[:, 1:]
     likelihood = (weight * (Y * eta - np.logaddexp(0.0, eta))).sum(axis=1)
     density = PRIORS[prior]
-    # The intercept has its prior at the centre of the column.
     weight = np.broadcast_to(weight, len(X))
     at_centre = theta[:, 1] + np.average(X[:, 0], weights=weight) * theta[:, 0]
     return (
@@ -61,7 +61,7 @@ def test_the_posterior_is_reached_and_what_is_said_of_it_is_true(name):
     settings = dict(SETTINGS[name])
     density = partial(log_joint, **in_the_density(settings))
     weight = settings.pop("weight", None)
-    fitted = BoostedBayesianLogisticRegression(random_state=0, **settings)
+    fitted = Logistic(random_state=0, **settings)
     posterior = fitted.fit(X, Y, sample_weight=weight).posterior_
     found = posterior.evidence(density, n=4000, random_state=0)
     kl = found.log_evidence - found.elbo
@@ -81,7 +81,6 @@ def test_the_posterior_is_reached_and_what_is_said_of_it_is_true(name):
     error = np.hypot(fitted.remaining_kl_se_, np.hypot(error, found.log_evidence_se))
     assert abs(fitted.remaining_kl_ - kl) < 4 * error
     assert fitted.coef_.shape == (1, 1) and fitted.intercept_.shape == (1,)
-    # Without orbits, as predictions are.
     assert_allclose([*fitted.coef_[0], *fitted.intercept_], posterior.mixture.mean())
 
 
@@ -105,9 +104,6 @@ def test_every_family_gets_near(model, family, objective):
     )
     assert last.log_evidence - last.elbo < 0.3
     assert last.elbo >= single.elbo - 4 * np.hypot(last.elbo_se, single.elbo_se)
-
-
-# --- priors
 
 
 @pytest.mark.parametrize(
@@ -149,9 +145,6 @@ def test_class_weights_are_sample_weights(model):
         assert np.array_equal(by_class.posterior_.std(), by_row.posterior_.std())
 
 
-# --- more than two classes
-
-
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_two_classes_are_not_a_special_case_of_three(model):
     # A third class that never occurs gets what the prior leaves it.
@@ -161,9 +154,6 @@ def test_two_classes_are_not_a_special_case_of_three(model):
     assert probabilities.shape == (40, 3)
     assert probabilities[:, 2].max() < 0.2
     assert_allclose(probabilities.sum(axis=1), 1.0)
-
-
-# --- attributes
 
 
 def test_a_nearly_gaussian_posterior_needs_one_component(model):

@@ -5,18 +5,13 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from skboost import (
-    BoostedBayesianLinearRegression,
-    BoostedBayesianLogisticRegression,
-    BoostedBayesianOrdinalRegression,
-    BoostedBayesianPoissonRegression,
-    BoostedHierarchicalLinearRegression,
-    BoostedHierarchicalLogisticRegression,
-    BoostedHierarchicalOrdinalRegression,
-    BoostedHierarchicalPoissonRegression,
-    RowBlocks,
-)
+from skboost import RowBlocks
 from skboost.strategies import GreedySearch
+
+from ..kinds import FLAT, GROUPED
+
+Linear, Logistic, Ordinal, Poisson = FLAT
+GroupedLinear, GroupedLogistic, GroupedOrdinal, GroupedPoisson = GROUPED
 
 pd = pytest.importorskip("pandas")
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -33,17 +28,11 @@ RESPONSES = {
     "Ordinal": np.digitize(NUMBERS, [-0.5, 0.5]).astype(float),
     "Poisson": RNG.poisson(2.0, 40).astype(float),
 }
-CLASSES = [
-    BoostedBayesianLinearRegression,
-    BoostedBayesianLogisticRegression,
-    BoostedBayesianOrdinalRegression,
-    BoostedBayesianPoissonRegression,
-    BoostedHierarchicalLinearRegression,
-    BoostedHierarchicalLogisticRegression,
-    BoostedHierarchicalOrdinalRegression,
-    BoostedHierarchicalPoissonRegression,
-]
-KINDS = pytest.mark.parametrize("cls", CLASSES, ids=lambda one: one.__name__[7:-10])
+
+
+def each(kinds, slow=()):
+    marked = [pytest.param(k, marks=[pytest.mark.slow] * (k in slow)) for k in kinds]
+    return pytest.mark.parametrize("cls", marked, ids=lambda one: one.__name__[7:-10])
 
 
 def case(cls):
@@ -62,7 +51,7 @@ def case(cls):
     y[9] = None if y.dtype == object else np.nan
     words = {"sample_weight": EXTRA.copy()}
     words["sample_weight"][12] = np.nan
-    if cls is not BoostedBayesianOrdinalRegression:
+    if cls is not Ordinal:
         words["offset"] = 0.1 * EXTRA
     if name == "Poisson":
         words["exposure"] = EXTRA
@@ -70,7 +59,8 @@ def case(cls):
     return X, y, words, {"groups": ["g"]} if grouped else light
 
 
-@KINDS
+# All models leave rows out in one place.
+@each(FLAT + GROUPED, slow=(Ordinal, *GROUPED[1:]))
 def test_rows_are_left_out_with_all_that_belongs_to_them(cls):
     X, y, words, settings = case(cls)
     with pytest.raises(ValueError, match="NaN|have a label|missing|value|finite"):
@@ -87,7 +77,7 @@ def test_rows_are_left_out_with_all_that_belongs_to_them(cls):
         model.predict(X)
 
 
-@KINDS
+@each(FLAT + GROUPED)
 def test_of_formulas_the_columns_count_that_they_name(cls):
     pytest.importorskip("formulaic")
     X, y, words, settings = case(cls)
@@ -113,15 +103,15 @@ def test_of_formulas_the_columns_count_that_they_name(cls):
 
 def test_lists_and_trials():
     X = [[1.0, 2.0], [2.0, None], [0.0, 1.0], [3.0, 1.0], [1.0, 0.0]]
-    model = BoostedBayesianLogisticRegression(missing="drop", **FAST)
+    model = Logistic(missing="drop", **FAST)
     model.fit(X, [1, 1, 2, 0, 1], trials=[3, 3, 3, float("nan"), 4])
-    whole = BoostedBayesianLogisticRegression(**FAST)
+    whole = Logistic(**FAST)
     whole.fit([X[0], X[2], X[4]], [1, 2, 1], trials=[3, 3, 4])
     assert (model.n_dropped_, model.elbo_) == (2, whole.elbo_)
 
 
 def test_what_cannot_be_dropped_is_refused():
-    model = BoostedBayesianLinearRegression(missing="drop", **FAST)
+    model = Linear(missing="drop", **FAST)
     X = ROWS[["x", "z"]].to_numpy()
     model.fit(X, NUMBERS)
     before = model.coef_

@@ -32,9 +32,6 @@ def fitted():
     return regression(max_iter=2).fit(X, Y, exposure=YEARS)
 
 
-# --- the posterior
-
-
 @pytest.mark.filterwarnings("ignore::skboost.posterior.ImportanceWarning")
 @pytest.mark.filterwarnings("ignore::skboost.exceptions.OverdispersionWarning")
 @pytest.mark.parametrize("kind", [poisson_regression, regression])
@@ -83,9 +80,6 @@ def test_the_dispersion_is_a_coordinate_and_an_answer(fitted):
         poisson.dispersion_interval()
 
 
-# --- the predictive distribution
-
-
 @pytest.mark.parametrize("level", [-14.0, -0.5, 2.0])
 @pytest.mark.parametrize("y", [0.0, 7.0, 20_000.0])
 def test_probabilities_of_counts_agree_with_quadrature(y, level):
@@ -94,7 +88,6 @@ def test_probabilities_of_counts_agree_with_quadrature(y, level):
         for mean in (-2.0, np.log(y + 1.0) + 0.5 * sd):
             log = NegativeBinomial().log_probability(y, mean + sd * grid, level)
             log += stats.norm.logpdf(grid)
-            # Elsewhere the grid itself would be cut off.
             if abs(grid[np.argmax(log)]) < 8.0:
                 share = np.exp(log - log.max()).sum() * (grid[1] - grid[0])
                 args = (np.array([part]) for part in (y, mean, sd, level))
@@ -124,9 +117,6 @@ def test_moments_and_quantiles_are_those_of_the_probabilities(family, offset, si
         assert p @ k**2 - (p @ k) ** 2 == pytest.approx(std**2, rel=1e-5)
 
 
-# --- intervals cover where those of Poisson do not, and the fit says so
-
-
 def test_intervals_cover_where_counts_vary_more_than_poisson_counts():
     rows, y, years = counted(300, level=2.5)
     new, fresh, later = counted(500, seed=1, level=2.5)
@@ -153,9 +143,6 @@ def test_poisson_counts_are_not_warned_of():
         poisson_regression(max_iter=1).fit(X[:8], [0, 1, 0, 0, 2, 0, 4, 0])
         # Nor is anything where weights add up to less than there are coefficients.
         poisson_regression(max_iter=1).fit(X, 9 * Y, np.full(80, 0.01))
-
-
-# --- exposures
 
 
 def test_an_exposure_is_the_exponential_of_an_offset(fitted):

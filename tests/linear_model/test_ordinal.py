@@ -7,7 +7,7 @@ from scipy import stats
 from scipy.optimize import approx_fprime
 from scipy.special import expit
 
-from skboost import BoostedBayesianOrdinalRegression
+from ..kinds import Ordinal
 
 COEF, THRESHOLDS = np.array([2.0, -1.0, 0.0]), np.array([-1.0, 0.5, 2.0])
 GRADES = np.array(["poor", "fair", "good", "best"])
@@ -26,7 +26,7 @@ def generated(n=300, seed=0):
 @pytest.fixture(scope="module")
 def fitted():
     X, rank = generated()
-    model = BoostedBayesianOrdinalRegression(categories=GRADES, **SETTINGS)
+    model = Ordinal(categories=GRADES, **SETTINGS)
     return model.fit(X, GRADES[rank]), X, rank
 
 
@@ -41,7 +41,6 @@ def test_the_log_joint_is_that_of_the_formula(fitted):
         p = np.diff(below, prepend=0.0, append=1.0, axis=1)
         expected = np.log(p[np.arange(len(X)), rank]).sum()
         expected += stats.norm.logpdf(coef[k]).sum()
-        # The intercept has its prior at the centre of the columns.
         at_centre = intercept[k] + X.mean(axis=0) @ coef[k]
         expected += stats.norm.logpdf(at_centre, scale=10.0)
         expected += stats.norm.logpdf(gaps[k], scale=1.5).sum()
@@ -80,20 +79,19 @@ def test_classes_have_the_order_that_is_given(fitted):
     model, X, rank = fitted
     assert model.classes_.tolist() == GRADES.tolist()
     y = pd.Series(pd.Categorical(GRADES[rank], categories=GRADES, ordered=True))
-    same = BoostedBayesianOrdinalRegression(**SETTINGS).fit(X, y)
+    same = Ordinal(**SETTINGS).fit(X, y)
     assert_allclose(same.coef_, model.coef_)
     assert same.classes_.tolist() == GRADES.tolist()
     with pytest.raises(ValueError, match="labels among the classes.*'poor'.*'worst'"):
         model.fit(X, np.where(rank == 0, "worst", GRADES[rank]))
     with pytest.raises(ValueError, match="categories must be at least two different"):
-        BoostedBayesianOrdinalRegression(categories=["a", "a"]).fit(X, GRADES[rank])
-    # What was fitted stays.
+        Ordinal(categories=["a", "a"]).fit(X, GRADES[rank])
     assert model.classes_.tolist() == GRADES.tolist()
 
 
 def test_a_class_without_rows_has_what_its_prior_leaves():
     X, rank = generated(100)
     some = rank != 2
-    model = BoostedBayesianOrdinalRegression(categories=range(4), **SETTINGS)
+    model = Ordinal(categories=range(4), **SETTINGS)
     p = model.fit(X[some], rank[some]).predict_proba(X).mean(axis=0)
     assert 0.0 < p[2] < 0.15 and p.sum() == pytest.approx(1.0)

@@ -6,20 +6,14 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from skboost import (
-    BoostedBayesianLinearRegression,
-    BoostedBayesianLogisticRegression,
-    BoostedBayesianOrdinalRegression,
-    BoostedBayesianPoissonRegression,
-    BoostedHierarchicalLinearRegression,
-    BoostedHierarchicalLogisticRegression,
-    BoostedHierarchicalOrdinalRegression,
-    BoostedHierarchicalPoissonRegression,
-    RowBlocks,
-)
+from skboost import RowBlocks
 from skboost._random import generator, quasi_normal
 
-# A Julian day.
+from ..kinds import FLAT, GROUPED
+
+Linear, Logistic, Ordinal, Poisson = FLAT
+GroupedLinear, GroupedLogistic, GroupedOrdinal, GroupedPoisson = GROUPED
+
 FAR = 2_459_000.0
 RNG = np.random.default_rng(0)
 TIME, OTHER = RNG.uniform(size=80), RNG.standard_normal(80)
@@ -31,29 +25,26 @@ CLASSES = (RNG.logistic(size=80) < ETA).astype(int)
 RANKS = np.digitize(ETA + RNG.logistic(size=80), [-1.0, 1.0])
 SETTINGS = {"random_state": 0, "max_iter": 2}
 CASES = {
-    "two classes": (BoostedBayesianLogisticRegression, CLASSES, {}),
-    "a known scale": (
-        BoostedBayesianLogisticRegression, CLASSES, {"prior_scale": 2.0},
-    ),
+    "two classes": (Logistic, CLASSES, {}),
     "a Laplace prior": (
-        BoostedBayesianLogisticRegression, CLASSES, {"prior": "laplace"},
+        Logistic, CLASSES, {"prior": "laplace"},
     ),
     "a low-rank family": (
-        BoostedBayesianLogisticRegression, CLASSES,
+        Logistic, CLASSES,
         {"prior_scale": 2.0, "family": "gaussian-low-rank"},
     ),
-    "several classes": (BoostedBayesianLogisticRegression, RANKS, {}),
+    "several classes": (Logistic, RANKS, {}),
     "ordered classes": (
-        BoostedBayesianOrdinalRegression, RANKS, {"prior_scale": "auto"},
+        Ordinal, RANKS, {"prior_scale": "auto"},
     ),
-    "normal noise": (BoostedBayesianLinearRegression, NUMBERS, {}),
+    "normal noise": (Linear, NUMBERS, {}),
     "Student-t noise": (
-        BoostedBayesianLinearRegression, NUMBERS,
+        Linear, NUMBERS,
         {"noise": "student_t", "prior_scale": "auto"},
     ),
-    "counts": (BoostedBayesianPoissonRegression, COUNTS, {}),
+    "counts": (Poisson, COUNTS, {}),
     "negative binomial counts": (
-        BoostedBayesianPoissonRegression, COUNTS,
+        Poisson, COUNTS,
         {"likelihood": "negative_binomial", "prior_scale": "auto"},
     ),
 }  # fmt: skip
@@ -90,16 +81,16 @@ def test_origins_and_units_of_columns(name):
 
 
 GROUPED = {
-    "normal noise": (BoostedHierarchicalLinearRegression, NUMBERS, {}),
+    "normal noise": (GroupedLinear, NUMBERS, {}),
     "a Laplace prior": (
-        BoostedHierarchicalLinearRegression, NUMBERS, {"prior": "laplace"},
+        GroupedLinear, NUMBERS, {"prior": "laplace"},
     ),
     "counts under a Laplace prior": (
-        BoostedHierarchicalPoissonRegression, COUNTS, {"prior": "laplace"},
+        GroupedPoisson, COUNTS, {"prior": "laplace"},
     ),
-    "classes": (BoostedHierarchicalLogisticRegression, CLASSES, {}),
-    "counts": (BoostedHierarchicalPoissonRegression, COUNTS, {}),
-    "ordered classes": (BoostedHierarchicalOrdinalRegression, RANKS, {}),
+    "classes": (GroupedLogistic, CLASSES, {}),
+    "counts": (GroupedPoisson, COUNTS, {}),
+    "ordered classes": (GroupedOrdinal, RANKS, {}),
 }  # fmt: skip
 
 
@@ -130,9 +121,9 @@ def test_origins_of_a_column_beside_groups(name):
 @pytest.mark.parametrize("groups", [None, [2]])
 def test_origins_of_the_response(groups, settings):
     X, found = rows(0.0, GROUP), []
-    kind, given = BoostedBayesianLinearRegression, settings | SETTINGS
+    kind, given = Linear, settings | SETTINGS
     if groups:
-        kind, given = BoostedHierarchicalLinearRegression, given | {"groups": groups}
+        kind, given = GroupedLinear, given | {"groups": groups}
     for origin in (0.0, 1.6e9):
         model = kind(**given).fit(X, NUMBERS + origin)
         noise = model.posterior_.mean()[-1]
@@ -144,14 +135,14 @@ def test_origins_of_the_response(groups, settings):
 
 def test_pieces_blocks_and_sparse_rows_have_the_same_centre():
     X, y = rows(2020.0), CLASSES
-    whole = BoostedBayesianLogisticRegression(**SETTINGS).fit(X, y)
+    whole = Logistic(**SETTINGS).fit(X, y)
     halves = [(X[:30], y[:30]), (X[30:], y[30:])]
     alike = sparse.csr_matrix(X), RowBlocks(lambda: iter(halves))
     for given in alike:
-        other = BoostedBayesianLogisticRegression(**SETTINGS)
+        other = Logistic(**SETTINGS)
         other.fit(given, None if given is alike[1] else y)
         assert other.coef_ == pytest.approx(whole.coef_, rel=1e-4)
-    near, far = (BoostedBayesianLogisticRegression(**SETTINGS) for _ in range(2))
+    near, far = (Logistic(**SETTINGS) for _ in range(2))
     for some in np.array_split(np.arange(80), 2):
         near.partial_fit(rows(0.0)[some], y[some])
         far.partial_fit(X[some], y[some])
@@ -167,10 +158,8 @@ def test_pieces_blocks_and_sparse_rows_have_the_same_centre():
 @pytest.mark.parametrize(
     ("kind", "cuts"),
     [
-        (BoostedHierarchicalLogisticRegression, [0.0]),
-        pytest.param(
-            BoostedHierarchicalOrdinalRegression, [-1.0, 0.5], marks=pytest.mark.slow
-        ),
+        (GroupedLogistic, [0.0]),
+        pytest.param(GroupedOrdinal, [-1.0, 0.5], marks=pytest.mark.slow),
     ],
 )
 def test_columns_and_labels_of_groups_may_change_places(kind, cuts):
@@ -195,7 +184,6 @@ def test_quasi_random_draws_are_standard_normal():
     one, two = quasi_normal([(2, 512, 3), (1, 512, 4)], generator(0))
     assert one.shape == (2, 512, 3) and two.shape == (1, 512, 4)
     flat = np.column_stack([*np.moveaxis(one, 1, 0).reshape(1, 512, 6), two[0]])
-    # Means of random draws would be off by .04.
     assert np.abs(flat.mean(axis=0)).max() < 0.005
     assert np.abs(np.cov(flat.T) - np.eye(10)).max() < 0.05
     wide = quasi_normal([(1, 8, 2000)], generator(0))[0]

@@ -1,5 +1,8 @@
 """Predictions are integrals over the posterior, and agree with one another."""
 
+import pickle
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -8,13 +11,15 @@ from scipy.integrate import quad
 from scipy.special import expit, logit, softmax, xlogy
 from scipy.stats import norm
 
-from skboost import BoostedBayesianLogisticRegression
 from skboost.approximation import Mixture
 from skboost.families import Component, Gaussian, Laplace, LowRankGaussian
 from skboost.linear_model._class_predictive import class_predictive, contrasts_part
+from skboost.linear_model._merged import groups_of
 from skboost.linear_model._predictive import mixture_parts, plain_rows
 from skboost.strategies import GreedySearch
-from skboost.targets import class_contrasts
+from skboost.targets import class_contrasts, sigmoid_expectation
+
+from ..kinds import Logistic
 
 N_DRAWS = 50_000
 
@@ -23,20 +28,12 @@ N_DRAWS = 50_000
     scope="module", params=["gaussian", "laplace", "student_t", "three classes"]
 )
 def fitted(request, data, three_classes):
-    settings = {
-        "random_state": 0,
-        "max_iter": 3,
-        "tol": 0.0,
-        "search": GreedySearch(64),
-    }
-    settings["prior_scale"] = 1.0
     # Predictions are those of the mixture without orbits.
-    settings["orbit"] = None
+    settings = {"prior_scale": 1.0, "orbit": None, "tol": 0.0, "random_state": 0}
+    settings |= {"max_iter": 3, "search": GreedySearch(64)}
     if request.param == "three classes":
-        return BoostedBayesianLogisticRegression(**settings).fit(*three_classes)
-    return BoostedBayesianLogisticRegression(family=request.param, **settings).fit(
-        *data
-    )
+        return Logistic(**settings).fit(*three_classes)
+    return Logistic(family=request.param, **settings).fit(*data)
 
 
 @pytest.fixture
@@ -93,7 +90,7 @@ def entropy(p):
 )
 def test_answers_of_a_gaussian_mixture_are_exact(data, of_row, integrand):
     settings = {"prior_scale": 1.0, "tol": 0.0, "max_iter": 2, "random_state": 0}
-    fitted = BoostedBayesianLogisticRegression(**settings).fit(*data)
+    fitted = Logistic(**settings).fit(*data)
     assert fitted.posterior_.n_components > 1
     mixture = fitted.posterior_.mixture
     for scale in (1e-3, 1.0, 30.0):
@@ -174,7 +171,6 @@ def test_answers_agree_with_the_probabilities(fitted, rows):
         assert_allclose(decision, np.log(p))
     assert_allclose(np.exp(fitted.predict_log_proba(rows)), p, rtol=1e-6, atol=1e-9)
     assert np.array_equal(fitted.predict(rows), fitted.classes_[p.argmax(axis=1)])
-    # Far out, too.
     rows = 1e4 * np.eye(fitted.n_features_in_)
     rows = np.concatenate([rows, -rows])
     p = fitted.predict_proba(rows)
@@ -224,13 +220,8 @@ def test_blocks_of_rows_do_not_show(fitted):
 @pytest.mark.parametrize("family", ["gaussian", "laplace", "student_t"])
 def test_logarithms_go_on_where_probabilities_are_zero(data, family):
     X, y = data
-    settings = {
-        "family": family,
-        "random_state": 0,
-        "max_iter": 1,
-        "search": GreedySearch(64),
-    }
-    fitted = BoostedBayesianLogisticRegression(prior_scale=1.0, **settings)
+    settings = {"family": family, "max_iter": 1, "search": GreedySearch(64)}
+    fitted = Logistic(prior_scale=1.0, random_state=0, **settings)
     # A narrow posterior: else what is not known of a coefficient's sign bounds them.
     fitted.fit(X, y, sample_weight=np.full(len(y), 1e6))
     rows = np.outer([900.0, 1800.0, -900.0], fitted.coef_[0] / np.sum(fitted.coef_**2))
@@ -243,3 +234,53 @@ def test_logarithms_go_on_where_probabilities_are_zero(data, family):
         mean, std = fitted.predict_latent(rows)
         assert_allclose(logs[:2, 0], -mean[:2] + 0.5 * std[:2] ** 2, rtol=1e-6)
     assert scores[1] > scores[0] > 20.0 and scores[2] < -20.0
+
+
+# --- components that predict as one
+
+
+def generated(n):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 3))
+    return X, rng.random(n) < expit(X @ [1.0, -0.5, 0.2] + 0.3)
+
+
+@pytest.mark.parametrize(
+    ("container", "fit_intercept"), [(np.asarray, True), (sparse.csr_matrix, False)]
+)
+def test_few_groups_predict_as_all_components_do(container, fit_intercept):
+    X, y = generated(600)
+    X = container(X)
+    model = Logistic(random_state=0, fit_intercept=fit_intercept, orbit=None).fit(X, y)
+    copied = pickle.loads(pickle.dumps(model))
+    groups = model._model_.merged[1]
+    assert len(groups) > 4 and groups.max() < 3
+    merged = model.predict_proba(X)
+    assert_allclose(copied.predict_proba(X), merged)
+    assert_allclose(np.exp(model.predict_log_proba(X)), merged, atol=1e-9)
+    interval = model.predict_proba_interval(X)
+    latent = model.predict_latent(X)
+    model._model_ = replace(model._model_, seen=None)
+    apart = model.predict_proba(X)
+    assert 0.0 < np.abs(merged - apart).max() < 1e-4
+    assert_allclose(model.predict_proba_interval(X), interval)
+    assert_allclose(model.predict_latent(X), latent, atol=1e-9)
+
+
+def test_groups_are_as_many_as_predictions_ask_for():
+    rng = np.random.default_rng(1)
+    weights = np.full(6, 1.0 / 6.0)
+    means = np.repeat(rng.normal(size=(32, 3)), 2, axis=1)
+    sds = np.repeat(rng.uniform(0.5, 2.0, (32, 3)), 2, axis=1)
+    labels = groups_of(weights, means, sds)
+    assert labels.max() == 2
+    assert np.array_equal(labels[::2], labels[1::2])
+    near = means[:, :1] + np.tile([0.2, -0.2], 3)
+    alike = np.broadcast_to(sds[:, :1], (32, 6))
+    labels = groups_of(weights, near, alike)
+    assert labels.max() == 0
+    width = np.sqrt(alike[:, 0] ** 2 + near.var(axis=1))
+    one = sigmoid_expectation(near.mean(axis=1), width)
+    assert_allclose(one, sigmoid_expectation(near, alike) @ weights, atol=1e-4)
+    apart = 3.0 * rng.normal(size=(32, 6))
+    assert groups_of(weights, apart, sds) is None

@@ -5,15 +5,9 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.datasets import load_iris
 
-from skboost import (
-    BoostedBayesianLogisticRegression,
-    BoostedBayesianPoissonRegression,
-    BoostedHierarchicalLogisticRegression,
-    BoostedHierarchicalPoissonRegression,
-    OnlineBayesianLogisticRegression,
-)
 from skboost.strategies import GreedySearch
 
+from ..kinds import GroupedLogistic, GroupedPoisson, Logistic, OnlineLogistic, Poisson
 from .conftest import logistic_data
 
 SETTINGS = {"max_iter": 1, "search": GreedySearch(64), "random_state": 0}
@@ -28,7 +22,7 @@ def iris():
 
 @pytest.fixture(scope="module")
 def three(iris):
-    return BoostedBayesianLogisticRegression(orbit=None, **SETTINGS).fit(*iris)
+    return Logistic(orbit=None, **SETTINGS).fit(*iris)
 
 
 def columns(table, *names):
@@ -37,7 +31,7 @@ def columns(table, *names):
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_odds_ratios_of_two_classes_are_those_of_the_marginals(fit_intercept):
-    model = BoostedBayesianLogisticRegression(fit_intercept=fit_intercept, **SETTINGS)
+    model = Logistic(fit_intercept=fit_intercept, **SETTINGS)
     model.fit(*logistic_data(60, [1.0, -2.0]))
     table = model.odds_ratios(0.8, increment=[1.0, 3.0])
     ends = np.log(columns(table, "lower", "upper")).T
@@ -76,7 +70,7 @@ def test_odds_of_three_classes_are_against_one_of_them(three):
 
 def test_odds_with_orbits_are_those_of_known_images(iris, monkeypatch):
     """New draws would cost an evaluation of the density for every image of each."""
-    few = BoostedBayesianLogisticRegression(orbit=8, prior_scale=1.0, **SETTINGS)
+    few = Logistic(orbit=8, prior_scale=1.0, **SETTINGS)
     few.fit(*iris)
     draws = few.sample_posterior(3000, 1)
     draws = np.dstack(draws)
@@ -92,7 +86,7 @@ def test_odds_with_orbits_are_those_of_known_images(iris, monkeypatch):
 
 
 def test_streams_have_odds_against_all_others(iris):
-    model = OnlineBayesianLogisticRegression(random_state=0).fit(*iris)
+    model = OnlineLogistic(random_state=0).fit(*iris)
     table = model.odds_ratios(0.8)
     ends = model.posterior_.interval(0.8).T
     assert_allclose(np.log(columns(table, "lower", "upper")), ends)
@@ -103,7 +97,7 @@ def test_streams_have_odds_against_all_others(iris):
 @pytest.mark.parametrize("likelihood", ["poisson", "negative_binomial"])
 def test_rate_ratios_leave_the_dispersion_out(likelihood):
     X = np.random.default_rng(1).standard_normal((60, 2))
-    model = BoostedBayesianPoissonRegression(likelihood=likelihood, **SETTINGS)
+    model = Poisson(likelihood=likelihood, **SETTINGS)
     # Features that a dict does not name have an increment of one.
     table = model.fit(X, COUNTS).rate_ratios(0.8, increment={"x1": 10.0})
     ends = model.posterior_.interval(0.8)[:3].T * [1.0, 10.0, 1.0]
@@ -111,11 +105,7 @@ def test_rate_ratios_leave_the_dispersion_out(likelihood):
 
 
 @pytest.mark.parametrize(
-    ("kind", "y"),
-    [
-        (BoostedHierarchicalLogisticRegression, COUNTS > 2),
-        (BoostedHierarchicalPoissonRegression, COUNTS),
-    ],
+    ("kind", "y"), [(GroupedLogistic, COUNTS > 2), (GroupedPoisson, COUNTS)]
 )
 def test_ratios_within_groups_leave_scales_out(kind, y):
     pd = pytest.importorskip("pandas")
@@ -142,7 +132,7 @@ def test_what_means_nothing_is_refused(three):
         three.odds_ratios(reference="d")
     with pytest.raises(ValueError, match="level"):
         three.odds_ratios(90)
-    two = BoostedBayesianLogisticRegression(**SETTINGS)
+    two = Logistic(**SETTINGS)
     two.fit(*logistic_data(60, [1.0, -2.0]))
     with pytest.raises(ValueError, match="reference must be None"):
         two.odds_ratios(reference=1)
@@ -165,7 +155,7 @@ def test_what_means_nothing_is_refused(three):
 def test_tables_say_under_which_prior_they_stand(settings, short, told):
     pytest.importorskip("pandas")
     X, y = logistic_data(60, [1.0, -2.0])
-    model = BoostedBayesianLogisticRegression(random_state=0, **settings).fit(X, y)
+    model = Logistic(random_state=0, **settings).fit(X, y)
     table = model.odds_ratios()
     assert table.columns.name == short
     assert table.attrs["prior"].startswith("Shrunk towards 1 by a ")
@@ -176,7 +166,7 @@ def test_tables_say_under_which_prior_they_stand(settings, short, told):
 def test_what_leaves_nearly_no_prior_is_what_tables_say():
     X, y = logistic_data(60, [1.0, -2.0])
     X = X * [1.0, 50.0]
-    model = BoostedBayesianLogisticRegression(random_state=0)
+    model = Logistic(random_state=0)
     learned = model.fit(X, y).coef_
     wide = model.set_params(prior_scale=10.0 / X.std(axis=0)).fit(X, y).coef_
     widest = model.set_params(prior_scale=100.0 / X.std(axis=0)).fit(X, y).coef_

@@ -8,9 +8,10 @@ from scipy.special import gammaln
 from sklearn.exceptions import DataConversionWarning
 from sklearn.multioutput import MultiOutputRegressor
 
-from skboost import BoostedBayesianLinearRegression
 from skboost.priors import NoiseScalePrior
 from skboost.strategies import GreedySearch
+
+from ..kinds import Linear
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -23,13 +24,10 @@ def line(n=40, d=3, noise=0.5, seed=0):
 
 def regression(**settings):
     settings = {"max_iter": 3, "search": GreedySearch(64), "random_state": 0} | settings
-    return BoostedBayesianLinearRegression(**settings)
+    return Linear(**settings)
 
 
 X, Y = line()
-
-
-# --- exactness
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
@@ -45,7 +43,6 @@ def test_a_known_scale_and_a_normal_prior_give_the_closed_form(
     A = np.column_stack([X, np.ones(len(Y))]) if fit_intercept else X
     prior = np.diag(1.0 / np.array([1.0, 2.0, 3.0, 4.0])[: A.shape[1]] ** 2)
     if fit_intercept:
-        # The intercept has its prior at the centre of the columns.
         about = np.eye(4)
         about[3, :3] = np.average(X, axis=0, weights=weight)
         prior = about.T @ prior @ about
@@ -96,9 +93,6 @@ def test_evidence_and_marginals_are_those_of_the_normal_inverse_gamma_posterior(
     assert_allclose(found, [0.05, 0.5, 0.95], atol=tolerance)
 
 
-# --- several outputs
-
-
 def test_several_responses_are_left_to_scikit_learn():
     both = np.column_stack([Y, 2.0 - 3.0 * Y])
     alone = regression(max_iter=1).fit(X, both[:, 1])
@@ -111,9 +105,6 @@ def test_several_responses_are_left_to_scikit_learn():
     with pytest.warns(DataConversionWarning, match="column-vector"):
         column = regression(max_iter=1).fit(X, both[:, 1:])
     assert np.array_equal(column.coef_, alone.coef_)
-
-
-# --- going on
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,7 @@ from numpy.testing import assert_allclose
 from scipy import sparse, stats
 from scipy.integrate import quad
 
-from skboost import (
-    BoostedBayesianLinearRegression,
-    BoostedBayesianPoissonRegression,
-    MixturePosterior,
-)
+from skboost import MixturePosterior
 from skboost.approximation import Mixture
 from skboost.families import FullGaussian, Laplace, StudentT
 from skboost.linear_model._count_predictive import CountPredictive, log_probability
@@ -20,6 +16,8 @@ from skboost.linear_model._linear import NoisePredictive, mean_square_scale
 from skboost.priors import NoiseScalePrior
 from skboost.strategies import GreedySearch
 from skboost.targets import NormalNoise, StudentTNoise
+
+from ..kinds import Linear, Poisson
 
 NOISES = {
     "normal": (NormalNoise(), stats.norm()),
@@ -141,9 +139,6 @@ def test_noise_may_have_no_standard_deviation(noise, family, sd_level):
     assert np.isinf(std).all()
 
 
-# --- counts
-
-
 @pytest.mark.parametrize("y", [0.0, 1.0, 7.0, 300.0, 20_000.0])
 @pytest.mark.parametrize("sd", [1e-3, 0.1, 0.6, 2.5])
 def test_poisson_lognormal_probabilities_agree_with_quadrature(y, sd):
@@ -152,7 +147,6 @@ def test_poisson_lognormal_probabilities_agree_with_quadrature(y, sd):
         eta = mean + sd * grid
         log = stats.poisson.logpmf(y, np.exp(eta)) + stats.norm.logpdf(grid)
         top = log.max()
-        # There the grid itself would be cut off.
         if abs(grid[np.argmax(log)]) > 8.0:
             continue
         exact = top + np.log(np.exp(log - top).sum() * (grid[1] - grid[0]))
@@ -192,9 +186,6 @@ def test_counts_of_families_without_quadrature():
     assert stats.poisson.cdf(end - 2, rate).mean() < 0.92
 
 
-# --- through the estimators
-
-
 def held(kind, q, **settings):
     """An estimator that holds a given posterior; its fit is thrown away."""
     X = np.random.default_rng(2).normal(size=(30, 2))
@@ -207,7 +198,7 @@ def held(kind, q, **settings):
 @each_noise
 def test_intervals_and_quantiles_are_of_one_distribution(noise):
     q = mixture(np.array([0.1, 0.2, 0.1, 0.2]))
-    model = held(BoostedBayesianLinearRegression, q, noise=noise)
+    model = held(Linear, q, noise=noise)
     ends = model.predict_interval(ROWS, level=0.9)
     assert_allclose(model.predict_quantiles(ROWS), np.insert(
         ends, 1, model.predict_quantiles(ROWS, 0.5)[:, 0], axis=1
@@ -226,13 +217,8 @@ def test_a_row_far_out_does_not_cost_its_neighbours_memory():
     rng = np.random.default_rng(3)
     X = rng.standard_normal((60, 2))
     y = X[:, 0] + 0.3 * rng.standard_normal(60)
-    settings = {
-        "noise": "student_t",
-        "max_iter": 1,
-        "search": GreedySearch(64),
-        "random_state": 0,
-    }
-    model = BoostedBayesianLinearRegression(prior_scale=1.0, **settings).fit(X, y)
+    settings = {"noise": "student_t", "max_iter": 1, "search": GreedySearch(64)}
+    model = Linear(prior_scale=1.0, random_state=0, **settings).fit(X, y)
     X[7] *= 200.0
     pieces = list(model._predictive()._parts(X, 2))
     assert [rows.start for rows, *_ in pieces[1:]] == [r.stop for r, *_ in pieces[:-1]]
@@ -244,7 +230,7 @@ def test_a_row_far_out_does_not_cost_its_neighbours_memory():
 
 def test_without_an_intercept_the_noise_is_not_taken_for_one():
     y = ROWS @ [1.0, -2.0]
-    model = BoostedBayesianLinearRegression(
+    model = Linear(
         fit_intercept=False, max_iter=1, search=GreedySearch(32), random_state=0
     ).fit(ROWS, y)
     assert model.intercept_ == 0.0
@@ -253,15 +239,12 @@ def test_without_an_intercept_the_noise_is_not_taken_for_one():
         assert_allclose(model.predict(X), ROWS @ model.coef_, rtol=1e-12)
 
 
-# --- calibration by simulation
-
-
 def linear_truth(rng):
     """A model, data of it and its parameters, drawn from the prior."""
     theta, sigma = rng.normal(size=4), np.sqrt(6.0 * 0.25 / rng.chisquare(6.0))
     rows = rng.normal(size=(30, 3))
     y = rows @ theta[:3] + theta[3] + sigma * rng.normal(size=30)
-    model = BoostedBayesianLinearRegression(
+    model = Linear(
         prior_scale=1.0, intercept_scale=1.0, noise_prior=NoiseScalePrior(6.0, 0.5),
         max_iter=3, search=GreedySearch(64),
     )  # fmt: skip
@@ -272,7 +255,7 @@ def poisson_truth(rng):
     theta = rng.normal(size=3) * [0.5, 0.5, 1.0]
     rows, offset = rng.normal(size=(30, 2)), rng.normal(size=30)
     y = rng.poisson(np.exp(rows @ theta[:2] + theta[2] + offset))
-    model = BoostedBayesianPoissonRegression(
+    model = Poisson(
         prior_scale=0.5, intercept_scale=1.0, max_iter=2, search=GreedySearch(64)
     )
     return model, (rows, y, None, offset), theta
@@ -283,7 +266,7 @@ def negative_binomial_truth(rng):
     rows, alpha = rng.normal(size=(40, 2)), np.exp(theta[3])
     rate = np.exp(rows @ theta[:2] + theta[2])
     y = rng.poisson(rate * rng.gamma(1.0 / alpha, alpha, 40))
-    model = BoostedBayesianPoissonRegression(
+    model = Poisson(
         likelihood="negative_binomial", prior_scale=0.5, intercept_scale=1.0,
         max_iter=3, search=GreedySearch(256),
     )  # fmt: skip
@@ -306,5 +289,4 @@ def test_simulation_based_calibration(drawn):
         ranks.append([fitted.marginal(j).cdf(x) for j, x in enumerate(truth)])
     for column in np.array(ranks).T:
         found = np.histogram(column, bins=10, range=(0.0, 1.0))[0]
-        # After Bonferroni.
         assert stats.chisquare(found).pvalue > 0.001 / len(truth)

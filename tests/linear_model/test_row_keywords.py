@@ -11,28 +11,22 @@ from scipy.special import expit
 from scipy.stats import binom
 from sklearn.base import clone
 
-from skboost import (
-    BoostedBayesianLinearRegression,
-    BoostedBayesianLogisticRegression,
-    BoostedBayesianOrdinalRegression,
-    BoostedHierarchicalLinearRegression,
-    BoostedHierarchicalLogisticRegression,
-    RowBlocks,
-)
+from skboost import RowBlocks
 from skboost.priors import HalfNormalPrior
+
+from ..kinds import GroupedLinear, GroupedLogistic, Linear, Logistic, Ordinal
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(24, 2))
 TRIALS = RNG.integers(0, 9, 24)
 Y = RNG.binomial(TRIALS, 1.0 / (1.0 + np.exp(-X[:, 0])))
-# One row for every trial.
 EACH = np.repeat(np.arange(24), TRIALS)
 LABELS = np.concatenate([np.arange(n) < k for n, k in zip(TRIALS, Y, strict=True)])
 LABELS = LABELS.astype(int)
 
 
 def flat():
-    return BoostedBayesianLogisticRegression(random_state=0)
+    return Logistic(random_state=0)
 
 
 def test_trials_are_rows_that_stand_as_often():
@@ -57,7 +51,6 @@ def test_probabilities_of_counts_are_those_of_binomial_ones(family):
     model = flat().set_params(**one).fit(X, Y, trials=TRIALS)
     found = model.log_predictive_density(X, Y, trials=TRIALS)
     if family == "gaussian":
-        # The linear predictor of a row is Gaussian.
         nodes, weights = np.polynomial.hermite_e.hermegauss(200)
         mean, std = model.predict_latent(X)
         p = expit(mean[:, None] + std[:, None] * nodes)
@@ -77,7 +70,7 @@ def test_probabilities_of_counts_are_those_of_binomial_ones(family):
 def test_groups_have_trials_too():
     frame = pd.DataFrame(X[:, :1], columns=["dose"])
     frame["litter"] = np.arange(24) % 6
-    model = BoostedHierarchicalLogisticRegression(groups=["litter"], random_state=0)
+    model = GroupedLogistic(groups=["litter"], random_state=0)
     expected = clone(model).fit(frame.iloc[EACH], LABELS)
     model.fit(frame, Y, trials=TRIALS)
     assert_allclose(model.coef_, expected.coef_, rtol=5e-3)
@@ -106,7 +99,7 @@ def test_trials_that_the_fit_had_by_name_are_found_by_it(groups):
     kept = TRIALS > 0
     frame = pd.DataFrame({"x": X[kept, 0], "g": np.arange(24)[kept] % 3})
     frame["tried"], y = TRIALS[kept], Y[kept]
-    kind = BoostedHierarchicalLogisticRegression if groups else type(flat())
+    kind = GroupedLogistic if groups else type(flat())
     options = {"groups": ["g"], "fixed": ["x"]} if groups else {}
     used = frame if groups else frame[["x", "tried"]]
     model = kind(random_state=0, **options).fit(used, y, trials="tried")
@@ -226,7 +219,7 @@ def test_trials_with_offsets():
 
 
 def test_offsets_of_linear_regressions_are_taken_from_the_responses():
-    model = BoostedBayesianLinearRegression(**NO_INTERVALS)
+    model = Linear(**NO_INTERVALS)
     plain = clone(model).fit(X, RESPONSES - OFFSET)
     model.fit(X, RESPONSES, offset=OFFSET)
     assert model.elbo_ == plain.elbo_
@@ -247,14 +240,14 @@ def test_offsets_of_linear_regressions_are_taken_from_the_responses():
 def test_offsets_with_groups():
     pytest.importorskip("formulaic")
     frame = pd.DataFrame({"dose": X[:, 0], "litter": np.arange(24) % 4})
-    numbers = BoostedHierarchicalLinearRegression(groups=["litter"], **NO_INTERVALS)
+    numbers = GroupedLinear(groups=["litter"], **NO_INTERVALS)
     plain = clone(numbers).fit(frame, RESPONSES - OFFSET)
     numbers.fit(frame, RESPONSES, offset=OFFSET)
     expected = plain.predict(frame) + OFFSET
     assert_allclose(numbers.predict(frame, offset=OFFSET), expected)
     assert numbers.score(frame, RESPONSES, offset=OFFSET) > 0.9
     frame["known"], frame["y"] = OFFSET, CODES
-    classes = BoostedHierarchicalLogisticRegression.from_formula(
+    classes = GroupedLogistic.from_formula(
         "y ~ dose + (1 | litter)",
         frame,
         offset="known",
@@ -276,7 +269,7 @@ def test_predictions_warn_where_an_offset_is_missing():
     batches = flat().set_params(prior_scale=1.0, max_iter=1)
     batches.partial_fit(X[:12], CODES[:12], offset=OFFSET[:12])
     batches.partial_fit(X[12:], CODES[12:])
-    numbers = BoostedBayesianLinearRegression(**NO_INTERVALS)
+    numbers = Linear(**NO_INTERVALS)
     numbers.fit(X, RESPONSES, offset=OFFSET)
     for model in (batches, numbers):
         with pytest.warns(UserWarning, match="told the offset of its rows"):
@@ -289,7 +282,7 @@ def test_offsets_that_are_refused():
     three = np.arange(24) % 3
     with pytest.raises(ValueError, match="offset must be None for more than two"):
         flat().fit(X, three, offset=OFFSET)
-    for model in (BoostedBayesianOrdinalRegression(random_state=0), flat()):
+    for model in (Ordinal(random_state=0), flat()):
         model.set_params(prior_scale=1.0, max_iter=1).fit(X, three)
         with pytest.raises(ValueError, match="offset must be None for more than two"):
             model.predict_proba(X, offset=OFFSET)
@@ -304,7 +297,7 @@ def test_offsets_that_are_refused():
         (None, RowBlocks(lambda: [(X, RESPONSES, np.ones(24), OFFSET)])),
     ):
         with pytest.raises(ValueError, match="yield responses less their offsets"):
-            BoostedBayesianLinearRegression().fit(blocks, offset=offset)
+            Linear().fit(blocks, offset=offset)
 
 
 def test_offsets_come_within_blocks():
@@ -318,8 +311,8 @@ def test_offsets_come_within_blocks():
 
 def test_exported_models_take_offsets(tmp_path):
     frame = np.column_stack([X[:, 0], np.arange(24) % 4])
-    grouped = BoostedHierarchicalLogisticRegression(groups=[1], **NO_INTERVALS)
-    numbers = BoostedBayesianLinearRegression(**NO_INTERVALS)
+    grouped = GroupedLogistic(groups=[1], **NO_INTERVALS)
+    numbers = Linear(**NO_INTERVALS)
     cases = (flat().set_params(max_iter=1), X, CODES), (grouped, frame, CODES)
     for k, (model, rows, y) in enumerate((*cases, (numbers, X, RESPONSES))):
         model.fit(rows, y, offset=OFFSET).export(tmp_path / f"plain_{k}.py")

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from skboost import BoostedBayesianLogisticRegression
 from skboost._rows import canonical_rows
 from skboost.strategies import GreedySearch
+
+from ..kinds import Logistic
 
 CONTAINERS = [np.asarray, sparse.csr_matrix, sparse.csr_array]
 
@@ -69,9 +70,7 @@ def test_large_data_are_left_as_they_are(rows, monkeypatch):
 def logistic(labels, n_features=2):
     """A short fit of two rows for each label."""
     X = np.random.default_rng(0).normal(size=(2 * len(labels), n_features))
-    model = BoostedBayesianLogisticRegression(
-        max_iter=1, search=GreedySearch(32), random_state=0
-    )
+    model = Logistic(max_iter=1, search=GreedySearch(32), random_state=0)
     return model.fit(X, np.repeat(np.asarray(labels), 2))
 
 

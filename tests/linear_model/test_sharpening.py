@@ -6,11 +6,12 @@ from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer
 from sklearn.preprocessing import scale
 
-from skboost import BoostedBayesianLogisticRegression
 from skboost.families import as_family
 from skboost.linear_model._class_model import sharpening_power
 from skboost.priors import LaplacePrior
 from skboost.proposals import left_out
+
+from ..kinds import Logistic
 
 
 def few_rows(load, n):
@@ -33,7 +34,7 @@ CASES = [
 def test_rows_are_predicted_as_fits_without_them_do(load, n, params):
     """Of all rows together: their order within is not that of `fit`."""
     X, y, _ = few_rows(load, n)
-    model = BoostedBayesianLogisticRegression(random_state=0, **params)
+    model = Logistic(random_state=0, **params)
     target = model.fit(X, y).make_log_joint(X, y)._target
     logs, weights = left_out(target, as_family("gaussian", target.dim))
     others = [np.arange(len(y)) != i for i in range(len(y))]
@@ -50,10 +51,10 @@ def test_rows_are_predicted_as_fits_without_them_do(load, n, params):
 def test_predictions_are_powers_and_nothing_else_moves(tmp_path):
     X, y, others = few_rows(load_breast_cancer, 40)
     settings = {"orbit": None, "max_iter": 2, "random_state": 0}
-    plain = BoostedBayesianLogisticRegression(**settings).fit(X, y)
-    never = BoostedBayesianLogisticRegression(sharpen=False, **settings).fit(X, y)
+    plain = Logistic(**settings).fit(X, y)
+    never = Logistic(sharpen=False, **settings).fit(X, y)
     assert np.array_equal(plain.predict_proba(others), never.predict_proba(others))
-    model = BoostedBayesianLogisticRegression(sharpen=True, **settings).fit(X, y)
+    model = Logistic(sharpen=True, **settings).fit(X, y)
     assert plain.sharpening_ == 1.0 and abs(np.log(model.sharpening_)) > 0.02
     powers = plain.predict_proba(others) ** model.sharpening_
     powers /= powers.sum(axis=1, keepdims=True)
@@ -75,7 +76,7 @@ def test_predictions_are_powers_and_nothing_else_moves(tmp_path):
 
 def test_a_weight_of_two_is_a_row_that_stands_twice():
     X, y, _ = few_rows(load_breast_cancer, 30)
-    model = BoostedBayesianLogisticRegression(random_state=0, sharpen=True, orbit=None)
+    model = Logistic(random_state=0, sharpen=True, orbit=None)
     weight = 1.0 + (np.arange(len(y)) % 2)
     one = clone(model).fit(X, y, sample_weight=weight).sharpening_
     rows = np.repeat(np.arange(len(y)), weight.astype(int))
@@ -96,7 +97,7 @@ def test_the_power_is_what_held_out_rows_like_most():
 
 def test_where_rows_cannot_be_left_out_the_error_says_so():
     X, y, _ = few_rows(load_breast_cancer, 30)
-    model = BoostedBayesianLogisticRegression(sharpen=True, prior={0: LaplacePrior()})
+    model = Logistic(sharpen=True, prior={0: LaplacePrior()})
     with pytest.raises(ValueError, match="sharpen=True predicts every row by the oth"):
         model.fit(X, y)
     several = clone(model).set_params(prior=LaplacePrior())

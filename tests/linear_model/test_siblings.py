@@ -8,12 +8,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import cross_val_predict
 
 import skboost
-from skboost import (
-    BoostedBayesianOrdinalRegression,
-    BoostedHierarchicalOrdinalRegression,
-)
 
 from ..cases import GLM, GROUPED, LINEAR, OTHERS, PLAIN, X, fitted
+from ..kinds import GroupedOrdinal, Ordinal
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 CASES = LINEAR | OTHERS
@@ -91,7 +88,6 @@ def test_entropies_with_groups_are_averages_over_draws():
     p = 1.0 / (1.0 + np.exp(-eta))
     entropy = -(p * np.log(p) + (1.0 - p) * np.log1p(-p)).mean(axis=1)
     assert_allclose(aleatoric, entropy, atol=0.01)
-    # A new group is known less.
     known, new = (
         model.predict_uncertainty(rows, population=p)[2] for p in (False, True)
     )
@@ -110,9 +106,9 @@ def test_missing_labels_are_refused(name, missing):
 
 ORDER = ["low", "middle", "high", "top"]
 ORDINAL = {
-    "flat": (BoostedBayesianOrdinalRegression(categories=ORDER, **PLAIN, **GLM), X),
+    "flat": (Ordinal(categories=ORDER, **PLAIN, **GLM), X),
     "groups": (
-        BoostedHierarchicalOrdinalRegression(
+        GroupedOrdinal(
             categories=ORDER, groups=[2], max_iter=1, handle_unknown="population"
         ),
         GROUPED,
@@ -139,6 +135,5 @@ def test_codes_of_ordered_classes_stand_for_the_classes(name):
         model.fit(rows, codes + 1)
     if name == "groups":
         return
-    # scikit-learn's columns are those of the estimator.
     crossed = cross_val_predict(model, rows, labels, cv=2, method="predict_proba")
     assert (crossed.argmax(axis=1) == ranks).mean() > 0.4

@@ -11,12 +11,14 @@ from sklearn.base import clone
 from sklearn.datasets import load_wine
 from sklearn.preprocessing import scale
 
-from skboost import BoostedBayesianLogisticRegression, RowBlocks
+from skboost import RowBlocks
 from skboost.fitting import _estimator
 from skboost.linear_model import _class_model
 from skboost.linear_model._stacked import _Rows, stacked_modes, stacking_weights
 from skboost.strategies import GreedySearch
 from tests.conftest import Hook
+
+from ..kinds import Logistic
 
 
 def rows_of_wine(n=40, n_columns=5):
@@ -27,7 +29,7 @@ def rows_of_wine(n=40, n_columns=5):
     return X[:n], y[:n], X[n:], y[n:]
 
 
-STACKED = BoostedBayesianLogisticRegression(random_state=0, orbit=None)
+STACKED = Logistic(random_state=0, orbit=None)
 
 
 @pytest.mark.parametrize("intercept_scale", [None, 10.0])

@@ -9,12 +9,9 @@ from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.preprocessing import scale
 
-from skboost import (
-    BoostedBayesianLinearRegression,
-    BoostedBayesianLogisticRegression,
-    BoostedBayesianPoissonRegression,
-)
 from skboost.callbacks import Checkpoint
+
+from ..kinds import Linear, Logistic, Poisson
 
 STRATEGIES = [
     ("predefined", "none"),
@@ -39,16 +36,10 @@ def counts():
 
 
 CASES = {
-    "breast cancer": (
-        BoostedBayesianLogisticRegression,
-        lambda: rows_of(load_breast_cancer, 60),
-    ),
-    "iris": (
-        partial(BoostedBayesianLogisticRegression, sharpen=False),
-        lambda: rows_of(load_iris, 20),
-    ),
-    "diabetes": (BoostedBayesianLinearRegression, lambda: rows_of(load_diabetes, 60)),
-    "counts": (BoostedBayesianPoissonRegression, counts),
+    "breast cancer": (Logistic, lambda: rows_of(load_breast_cancer, 60)),
+    "iris": (partial(Logistic, sharpen=False), lambda: rows_of(load_iris, 20)),
+    "diabetes": (Linear, lambda: rows_of(load_diabetes, 60)),
+    "counts": (Poisson, counts),
 }
 # Orbits are no part of boosting, and take most of the seconds.
 PLAIN = {"orbit": None, "random_state": 0}

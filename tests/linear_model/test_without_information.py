@@ -6,15 +6,12 @@ from itertools import product
 import numpy as np
 import pytest
 
-from skboost import (
-    BoostedBayesianLinearRegression,
-    BoostedBayesianLogisticRegression,
-    BoostedBayesianPoissonRegression,
-    BoostedHierarchicalLinearRegression,
-    BoostedHierarchicalPoissonRegression,
-    OnlineBayesianLinearRegression,
-)
 from skboost.strategies import GreedySearch
+
+from ..kinds import FLAT, GROUPED, OnlineLinear
+
+Linear, Logistic, _, Poisson = FLAT
+GroupedLinear, _, _, GroupedPoisson = GROUPED
 
 N_ROWS = 60
 ROUNDING = 1e-13 * np.random.default_rng(1).standard_normal(N_ROWS)
@@ -23,10 +20,10 @@ RESPONSES = {
     "rounding": 37.2 * (1.0 + ROUNDING),
 }
 OF_NUMBERS = {
-    "learned scale": lambda: BoostedBayesianLinearRegression(),
-    "known scale": lambda: BoostedBayesianLinearRegression(prior_scale=1.0),
-    "online": lambda: OnlineBayesianLinearRegression(),
-    "groups": lambda: BoostedHierarchicalLinearRegression(groups=[3]),
+    "learned scale": lambda: Linear(),
+    "known scale": lambda: Linear(prior_scale=1.0),
+    "online": lambda: OnlineLinear(),
+    "groups": lambda: GroupedLinear(groups=[3]),
 }
 
 
@@ -57,20 +54,19 @@ def test_a_constant_response(name):
 @pytest.mark.parametrize("count", [0, 3])
 def test_equal_counts_have_a_score(count):
     X, y = rows(), np.full(N_ROWS, float(count))
-    model = BoostedBayesianPoissonRegression(random_state=0).fit(X, y)
-    # As scikit-learn's r2_score of equal responses.
+    model = Poisson(random_state=0).fit(X, y)
     assert model.score(X, y) == 0.0
 
 
 COUNTS = {
-    "flat": (BoostedBayesianPoissonRegression, {}),
-    "known scale": (BoostedBayesianPoissonRegression, {"prior_scale": 1.0}),
-    "no orbits": (BoostedBayesianPoissonRegression, {"orbit": None}),
-    "groups": (BoostedHierarchicalPoissonRegression, {"groups": [3]}),
+    "flat": (Poisson, {}),
+    "known scale": (Poisson, {"prior_scale": 1.0}),
+    "no orbits": (Poisson, {"orbit": None}),
+    "groups": (GroupedPoisson, {"groups": [3]}),
     "a Laplace prior": (
-        BoostedHierarchicalPoissonRegression, {"groups": [3], "prior": "laplace"},
+        GroupedPoisson, {"groups": [3], "prior": "laplace"},
     ),
-    "crossed": (BoostedHierarchicalPoissonRegression, {"groups": [2, 3]}),
+    "crossed": (GroupedPoisson, {"groups": [2, 3]}),
 }  # fmt: skip
 QUICK = [
     ("flat", "poisson", 1),
@@ -106,7 +102,7 @@ def test_a_covariance_that_nothing_makes_proper_is_refused():
     """Rounding in columns near 1e-5, 1e12 and 1e4, under a wide prior."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((3, 3)) * [1e-5, 1e12, 1e4]
-    model = BoostedBayesianLogisticRegression(
+    model = Logistic(
         temperature=1e-6,
         prior_scale=1e8,
         search=GreedySearch(max_components=1),
