@@ -243,7 +243,9 @@ def test_both_rules_of_stopping_and_a_limit_of_components(name):
 
 LONG_FITS = [
     *(
-        pytest.param(name, {}, marks=[pytest.mark.slow] * (name in LIKE_OTHERS))
+        pytest.param(
+            name, {}, marks=[pytest.mark.slow] * (name in (*LIKE_OTHERS, "two classes"))
+        )
         for name in [*KINDS, "three classes"]
         if name not in HIERARCHICAL
     ),

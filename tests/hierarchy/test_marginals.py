@@ -202,7 +202,6 @@ def test_quadrature_of_groups_whose_responses_are_equal(n_rows, scale):
     [
         *((*case, "intercepts") for case in ALL_LIKELIHOODS),
         *((*case, "slopes") for case in (ALL_LIKELIHOODS[0], ALL_LIKELIHOODS[2])),
-        (*ALL_LIKELIHOODS[3], "slopes"),
     ],
 )
 def test_gradients_of_quadrature_are_those_of_the_integral(likelihood, response, name):

@@ -346,7 +346,7 @@ def test_what_remains_of_several_classes_is_known_without_draws():
 
 def test_what_orbits_find_left_of_separable_classes_is_told():
     # Weights of few draws without orbits have so heavy a tail that they see little.
-    X = np.random.default_rng(0).standard_normal((600, 6))
+    X = np.random.default_rng(0).standard_normal((600, 3))
     y = np.digitize(X[:, 0], [-0.5, 0.5])
     model = Logistic(random_state=0)
     with warnings.catch_warnings():
