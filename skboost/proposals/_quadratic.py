@@ -34,8 +34,9 @@ _CLOSE, _MATCHED, _MOST_MATCHES = 0.03, 3e-3, 8
 _CLOSE_THERE, _LIKELY, _NEXT = 0.15, 3.0, 0.1
 # And where the log likelihood is expected, whose widths count as well, in nats.
 _MATCHED_THERE = 0.05
-# Rows of a part at least, and rows of it, and of its rarer class, for each parameter.
-_PART, _PER_PARAMETER = 3000, 30
+# Rows of a part at least, and rows of it, and of its rarer class, for each parameter;
+# of more rows one in so many, which saves a Hessian of all.
+_PART, _PER_PARAMETER, _ONE_IN = 3000, 30, 20
 # Rows that tell the shift of the means at least, and for each parameter.
 _SHIFTING, _SHIFTING_EACH = 2000, 10
 # Squared Newton steps, in standard deviations, with which searches on a part and on all
@@ -163,7 +164,7 @@ def _start(target):
     """Where to begin and the heaviest scale: by a part of the rows, if many."""
     dim, node = target.dim, _first(target.scale_prior)
     wanted = _PER_PARAMETER * dim
-    step = len(target.rows) // max(_PART, wanted)
+    step = min(len(target.rows) // max(_PART, wanted), _ONE_IN)
     if step < 2:
         return np.zeros(dim), node
     part = target.part(step)
