@@ -9,12 +9,12 @@ from numpy.testing import assert_array_equal
 
 from skboost import MixturePosterior, boost_posterior
 
-from .cases import EVERY, ONLINE, SVI, each
+from .cases import KINDS, ONLINE, SVI, each
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-CASES = EVERY | ONLINE | SVI
+CASES = KINDS | ONLINE | SVI
 # Of flat and of grouped rows some likelihoods go the same way.
-SLOW = {n for n in EVERY if n.startswith("groups")} - {"groups, classes"}
+SLOW = {n for n in KINDS if n.startswith("groups")} - {"groups, classes"}
 
 
 def new(name):

@@ -37,7 +37,7 @@ def test_other_rows_are_gone_on_with_or_refused(name):
     case = CASES[name]
     for n, data in enumerate(others(case)):
         # Long enough that the first rows leave nothing to gain.
-        limit = {"max_iter": 60, "tol": 1e-6} if name in SVI else {}
+        limit = {"max_iter": 40, "tol": 1e-6} if name in SVI else {}
         model = case.fit(warm_start=True, **limit)
         before, bound = case.answer(model), model.elbo_
         try:

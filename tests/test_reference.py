@@ -18,12 +18,12 @@ from skboost import (
 )
 from skboost.decomposition import RatingRegressor
 
-from .cases import EVERY, TABLE, Case, X, fitted
+from .cases import EVERY, KINDS, TABLE, Case, X, fitted
 from .test_package import PUBLIC_MODULES
 
 SHORT = {"max_iter": 2, "random_state": 0}
 LABELS = (X[:, 0] > 0.0).astype(int)
-CASES = EVERY | {
+CASES = KINDS | {
     "online, real": Case(OnlineBayesianLinearRegression(), X, X[:, 0]),
     "online, classes": Case(OnlineBayesianLogisticRegression(), X, LABELS),
     "svi, mixture": Case(SVIGaussianMixture(2, **SHORT), X),

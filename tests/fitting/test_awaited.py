@@ -62,12 +62,13 @@ def test_draws_are_asked_at_once_where_a_closed_form_is_not_sure(settings, monke
     monkeypatch.setattr(
         FreshDraws, "of", lambda *a, **k: drawn.append(1) or of(*a, **k)
     )
-    X, y = data(BoostedBayesianLogisticRegression)
+    X, y = data(BoostedBayesianLogisticRegression, 40)
     if "prior_scale" in settings:
         # Predictors are wide where the prior alone bounds them, and third derivatives
         # at their mean are zero.
         y = X[:, 0] > 0
-    BoostedBayesianLogisticRegression(random_state=0, **settings).fit(X, y)
+    model = BoostedBayesianLogisticRegression(max_iter=1, random_state=0, **settings)
+    model.fit(X, y)
     assert drawn
 
 

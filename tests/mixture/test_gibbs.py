@@ -102,7 +102,7 @@ def test_gewekes_joint_distribution_test(covariance_type):
 
 
 def test_intervals_are_wider_where_clusters_overlap():
-    X, _ = two_groups(80, apart=1.5)
+    X, _ = two_groups(50, apart=1.5)
     fits = [
         BoostedGaussianMixture(2, posterior=kind, random_state=0).fit(X)
         for kind in ("variational", "gibbs")
@@ -127,9 +127,9 @@ def test_chains_are_where_the_other_posterior_is():
 
 
 def test_rows_of_weight_two_stand_twice():
-    X, _ = two_groups(60, apart=3.0)
+    X, _ = two_groups(30, apart=3.0)
     model = BoostedGaussianMixture(2, posterior="gibbs", random_state=0)
-    once = model.fit(X, sample_weight=np.full(60, 2.0)).weights_
+    once = model.fit(X, sample_weight=np.full(30, 2.0)).weights_
     assert_allclose(model.fit(np.vstack([X, X])).weights_, once)
 
 

@@ -230,12 +230,12 @@ def test_rows_of_a_stream_do_not_count_for_the_scale():
 
 
 def test_batches_and_streams_learn_what_all_rows_say():
-    X = np.random.default_rng(0).permutation(np.repeat(IRIS, 20, axis=0))
+    X = np.random.default_rng(0).permutation(np.repeat(IRIS, 10, axis=0))
     X = X + 0.2 * np.random.default_rng(1).standard_normal(X.shape)
     whole, batches, stream = (SVIGaussianMixture(3, random_state=0) for _ in range(3))
     whole.fit(X)
-    batches.set_params(batch_size=300, max_iter=5).fit(X)
-    for part in np.array_split(X, 20):
+    batches.set_params(batch_size=150, max_iter=5).fit(X)
+    for part in np.array_split(X, 10):
         stream.partial_fit(part)
     for model in (batches, stream):
         found = np.trace(model.covariance_prior_), model.mean_precision_prior_

@@ -72,7 +72,7 @@ def test_a_finite_dirichlet_process_leaves_clusters_empty():
 
 
 @pytest.mark.parametrize(
-    ("covariance_type", "batch_size"), [*zip(TYPES, (None, 15, None, 15), strict=True)]
+    ("covariance_type", "batch_size"), [("full", None), ("tied", 15), ("diag", 15)]
 )
 def test_a_weight_is_repetition_and_order_does_not_show(covariance_type, batch_size):
     X, times = blobs(40), np.arange(40) % 3
@@ -228,9 +228,8 @@ def test_samples_need_a_number(fitted, n):
     ("mean_prior_type", "effective", "covariance_type"),
     [
         ("normal-wishart", None, "full"),
-        ("normal-wishart", None, "diag"),
-        ("normal-wishart", 1, "full"),
-        pytest.param("normal-wishart", 1, "spherical", marks=pytest.mark.slow),
+        ("normal-wishart", 1, "diag"),
+        pytest.param("normal-wishart", 1, "full", marks=pytest.mark.slow),
         pytest.param("normal-wishart", None, "tied", marks=pytest.mark.slow),
         pytest.param("independent", None, "full", marks=pytest.mark.slow),
         pytest.param("independent", None, "spherical", marks=pytest.mark.slow),
@@ -272,8 +271,7 @@ def rows(n=60):
 
 
 @pytest.mark.parametrize(
-    ("covariance_type", "constant"),
-    [*zip(TYPES, (123456789.123, 3.0, 123456789.123, 3.0), strict=True)],
+    ("covariance_type", "constant"), [("full", 123456789.123), ("spherical", 3.0)]
 )
 def test_a_constant_column_has_no_scale_wherever_it_lies(constant, covariance_type):
     # Its mean is off by rounding, which is no spread.
@@ -379,8 +377,10 @@ def test_a_stream_that_leaves_its_clusters_says_so_once():
         again.partial_fit(other)
 
 
-@pytest.mark.parametrize("kind", [SVIGaussianMixture, BoostedGaussianMixture])
-@pytest.mark.parametrize("covariance_type", ["full", "diag"])
+@pytest.mark.parametrize(
+    ("kind", "covariance_type"),
+    [(SVIGaussianMixture, "full"), (BoostedGaussianMixture, "diag")],
+)
 def test_a_narrow_column_has_its_own_scale(kind, covariance_type):
     rng = np.random.default_rng(0)
     Z = rng.normal(size=(60, 2)) + np.repeat([[0.0], [6.0]], 30, axis=0)

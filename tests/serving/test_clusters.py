@@ -26,9 +26,7 @@ MODELS = [
     (SVIGaussianMixture, {"mean_prior_type": "independent"}),
     (SVIGaussianMixture, {"known_covariances": np.diag([1.0, 9.0, 0.1])}),
     (BoostedGaussianMixture, DIRICHLET),
-    (BoostedGaussianMixture, {"covariance_type": "tied"}),
     (BoostedGaussianMixture, {"covariance_type": "diag"}),
-    (BoostedGaussianMixture, {"covariance_type": "spherical"}),
     (BoostedGaussianMixture, {"mean_prior_type": "independent"}),
 ]
 

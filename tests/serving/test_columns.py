@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from ..cases import LINEAR, OTHERS, SVI, each
+from ..cases import KINDS, LINEAR, ONLINE, SVI, each
 
 pd = pytest.importorskip("pandas")
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-CASES = LINEAR | OTHERS | SVI
+CASES = KINDS | ONLINE | SVI | {"exposure": LINEAR["negative binomial"]}
 
 
 @each(CASES, "export")

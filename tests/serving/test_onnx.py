@@ -31,6 +31,12 @@ TINY = {"search": GreedySearch(32), "max_iter": 2, "tol": 0.0, "prior_scale": 1.
 TINY["random_state"] = 0
 
 
+@pytest.fixture(autouse=True)
+def uncompiled(monkeypatch):
+    """Compiling the loop of a stream takes five seconds."""
+    monkeypatch.setattr("skboost.online._loops.compiler", lambda: None)
+
+
 def outputs(model, X):
     """What onnxruntime makes of a graph, by name."""
     session = onnxruntime.InferenceSession(
