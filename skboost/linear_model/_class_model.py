@@ -56,51 +56,44 @@ class ClassModel(LinearModel):
     seen: tuple | None = None
 
     def sharpened(self, rows, estimator):
-        """The same as the estimator's `sharpen` asks for.
-
-        Of more than two classes with modes in place of the average; of two with the
-        power of probabilities that these rows ask for.
-        """
-        if len(self.classes) > 2:
-            return self._with_modes(rows, estimator)
-        if estimator.sharpen in ("auto", False):
-            return self
-        target = self.joint(rows)
-        family = as_family("gaussian", target.dim)
-        if not propagates(target, family):
+        """The same with what the estimator's `sharpen` asks for."""
+        given, sharpen = (estimator.prior, estimator.prior_scale), estimator.sharpen
+        automatic = all(isinstance(one, str) and one == "auto" for one in given)
+        several, found = len(self.classes) > 2, None
+        if automatic and several if sharpen == "auto" else sharpen:
+            to = self._with_modes if several else self._with_power
+            found = to(rows, automatic)
+        if found is None and sharpen not in ("auto", False):
             raise ValueError(
                 "sharpen=True predicts every row by the others in closed form, which "
                 "needs a smaller X or another prior; got "
-                f"prior={name_of_prior(self.prior)!r} and {len(rows)} x "
-                f"{rows.n_features} numbers. Set prior='auto', or sharpen=False."
+                f"prior={name_of_prior(self.prior)!r}, {len(self.classes)} classes and "
+                f"{len(rows)} x {rows.n_features} numbers. Set prior='auto', or "
+                "sharpen=False."
             )
+        return found or self
+
+    def _with_power(self, rows, automatic):
+        """The same with the power that these rows ask for, or None."""
+        target = self.joint(rows)
+        family = as_family("gaussian", target.dim)
+        if not propagates(target, family):
+            return None
         return replace(self, sharpening=sharpening_power(*left_out(target, family)))
 
-    def _with_modes(self, rows, estimator):
-        """The same with `stacked_modes`, where rows and the estimator ask for them.
-
-        Where the prior and its scale are automatic, the scales are about one per
-        standard deviation of a column, also for rows whose scale is not learned.
+    def _with_modes(self, rows, automatic):
+        """The same with `stacked_modes`, or None; scales that are automatic are in the
+        units of columns, learned or not.
         """
         n_rows, n, n_classes = len(rows), rows.n_features, len(self.classes)
         dim = n_classes * (1 + min(n, n_rows))
         products = n_rows * n * n_classes * (_OF_A_SEARCH + dim) + dim**3
         usual = type(getattr(self.prior, "coef", self.prior)) is NormalPrior
-        given, sharpen = (estimator.prior, estimator.prior_scale), estimator.sharpen
-        automatic = all(isinstance(one, str) and one == "auto" for one in given)
-        wanted = automatic if sharpen == "auto" else sharpen
-        if wanted and usual and products <= _MOST_PRODUCTS:
-            known = automatic and self.prior.closed
-            columns = 1.0 / column_moments(rows)[1] if known else self.scale[:n]
-            return replace(self, forecast=self._stacked(rows, columns))
-        if sharpen in ("auto", False):
-            return self
-        raise ValueError(
-            "sharpen=True of several classes needs a normal prior and rows that take "
-            f"at most {_MOST_PRODUCTS:.0e} products; got prior="
-            f"{name_of_prior(self.prior)!r} and {n_rows} x {n} numbers of {n_classes} "
-            f"classes that take {products:.0e}. Set prior='auto', or sharpen=False."
-        )
+        if not usual or products > _MOST_PRODUCTS:
+            return None
+        known = automatic and self.prior.closed
+        columns = 1.0 / column_moments(rows)[1] if known else self.scale[:n]
+        return replace(self, forecast=self._stacked(rows, columns))
 
     def _stacked(self, rows, columns):
         """What predicts by modes at scales that are about these of the columns."""
@@ -208,9 +201,8 @@ def kind_of_prior(estimator, rows, layout, chosen, n_classes):
         return "normal"
     raise ValueError(
         "prior='principal' needs prior_scale='learn' and rows to which the scale "
-        "matters: of two classes at most 300 parameters, of "
-        "more at most 20 classes, 1,000 parameters and 1.5 million as the product of "
-        f"these, rows and classes; got prior_scale={estimator.prior_scale!r}, "
-        f"{n_classes} classes and {len(rows)} x {rows.n_features} numbers. Set "
-        "prior='normal' for one common variance."
+        "matters: of two classes at most 300 parameters, of more at most 20 classes, "
+        "1,000 parameters and 1.5 million as the product of these, rows and classes; "
+        f"got prior_scale={estimator.prior_scale!r}, {n_classes} classes and "
+        f"{len(rows)} x {rows.n_features} numbers. Set prior='normal'."
     )

@@ -181,18 +181,7 @@ def sorted_quantiles(values, p):
     return low + (place - index) * (high - low)
 
 
-class ClassPredictive(Predictive):
-    """Predictive quantities of a model with ``log_averaged(X)``; see `Predictive`."""
-
-    def log_proba(self, X):
-        """Logarithms of the probabilities, (n, n_classes), however small they are."""
-        logs = self.log_averaged(X)
-        if self.model.sharpening == 1.0:
-            return logs
-        return log_softmax(self.model.sharpening * logs, axis=1)
-
-
-class BinaryPredictive(ClassPredictive):
+class BinaryPredictive(Predictive):
     """Predictive quantities of a two-class model; `shifted` where rows have offsets.
 
     ``whole()`` makes the model of all components, where `model` has merged some: what
@@ -230,15 +219,16 @@ class BinaryPredictive(ClassPredictive):
             None if self.gaussian else self._widened(posterior_draws(self.mixture.base))
         )
 
-    def log_averaged(self, X):
-        """Logarithms of both probabilities before sharpening, (n, 2)."""
+    def log_proba(self, X):
+        """Logarithms of both probabilities, (n, 2), however small they are."""
         out = np.empty((X.shape[0], 2))
         log_weights = np.log(self.model.weights)
         for rows, block in self.model.blocks(X, self.model.width):
             for column, sign in enumerate((-1.0, 1.0)):
                 logs = [LOG_POSITIVE[type(p)](p, block, sign) for p in self.model.parts]
                 out[rows, column] = log_sum_exp(np.column_stack(logs), log_weights)
-        return out
+        power = self.model.sharpening
+        return out if power == 1.0 else log_softmax(power * out, axis=1)
 
     def interval(self, X, tails):
         """Quantiles of the probability of the second class, (n, 2)."""
@@ -311,7 +301,7 @@ def log_binomial_of(failures, successes, eta):
 # --- more classes
 
 
-class SoftmaxPredictive(ClassPredictive):
+class SoftmaxPredictive(Predictive):
     """Predictive quantities of a model with more than two classes."""
 
     @cached_property
@@ -319,8 +309,7 @@ class SoftmaxPredictive(ClassPredictive):
         """The model by draws, whose intervals and entropies are taken."""
         if isinstance(self.model, SoftmaxClassifier):
             return self.model
-        model = self.model
-        base = (model.n_features, model.fit_intercept, model.classes)
+        base = self.model.n_features, self.model.fit_intercept, self.model.classes
         return _drawn_model(base, self.mixture.base)
 
     def latent(self, X):
@@ -331,8 +320,8 @@ class SoftmaxPredictive(ClassPredictive):
             mean[rows], std[rows] = eta.mean(axis=1), eta.std(axis=1)
         return mean, std
 
-    def log_averaged(self, X):
-        """Logarithms of the probabilities before sharpening, (n, n_classes)."""
+    def log_proba(self, X):
+        """Logarithms of the probabilities, (n, n_classes), however small they are."""
         p = self.model.averaged(X)
         lost = (p < np.finfo(float).tiny).any(axis=1)
         out = np.log(np.where(lost[:, None], 1.0, p))

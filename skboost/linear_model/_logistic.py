@@ -64,12 +64,11 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, FlatRegression):
     sharpen : bool or "auto", default="auto"
         Whether probabilities suit the rows of the fit, each predicted by the others.
         True: of two classes those of the posterior to a power, `sharpening_`; of more
-        those of modes at seven scales of one normal prior, stacked (Yao et al. 2018).
-        ``"auto"``: these, for more than two classes where `prior` and `prior_scale` are
-        "auto" and, of d coefficients of all classes, at most as many as rows in each,
-        rows x columns x classes x (d + 400) + d^3 is at most 3e9. Else, and for False,
-        averages over the posterior, from which all but predictions comes, once it is
-        asked for. `partial_fit` averages, and refuses True.
+        those of modes at seven scales of one normal prior, stacked (Yao et al. 2018,
+        equation 4). ``"auto"``: the latter where `prior` and `prior_scale` are "auto"
+        and rows x columns x classes x (d + 400) + d^3 at most 3e9, for d coefficients,
+        as many as rows in each class at most. Else, for False and in `partial_fit`,
+        averages over the posterior, of which all but predictions is.
     max_iter : int or "auto", default="auto"
         Boosting iterations in total, the first component included: 1 is one Gaussian.
         Nodes, such as components for 4 to 21 scales of the prior, come in one by one,
@@ -189,17 +188,15 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, FlatRegression):
     What needs more evaluations of the log joint is computed when first asked for, once
     and the same for the same seed: ``posterior_``, ``elbo_``, ``remaining_kl_``,
     ``message_``. Predictions need none, nor does ``coef_`` where predictions average.
-    Until then a fitted estimator holds its rows; a pickle or a copy computes it first,
-    and has no rows. Of rows changed in place a warning says what is left out, or an
-    error that there is no posterior. Callbacks and `warm_start` have it at once.
+    Until then a fitted estimator holds its rows; a pickle or a copy computes it first.
+    Of rows changed in place a warning says what is left out, or an error that there is
+    no posterior. Callbacks and `warm_start` have it at once.
 
     References
     ----------
     Locatello et al.: Boosting Black Box Variational Inference, 2018 (Algorithm 1).
     Dresdner et al.: Boosting Variational Inference With Locally Adaptive Step-Sizes,
     2021 (Algorithms 1, 2).
-    Yao et al.: Using Stacking to Average Bayesian Predictive Distributions, 2018
-    (equation 4).
 
     Examples
     --------
@@ -280,8 +277,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, FlatRegression):
         Warns
         -----
         ConvergenceWarning
-            Where more than half a nat of KL remains by estimate; of stacked modes once
-            the posterior is asked for.
+            Where more than half a nat of KL remains, once there is a posterior.
         DegenerateComponentWarning
             Where ``objective="relbo"`` proposes what gains nothing, at its bounds.
         """

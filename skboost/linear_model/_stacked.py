@@ -53,8 +53,7 @@ def stacking_weights(logs, weight):
     """Weights of columns under which rows are most probable together.
 
     Of log probabilities (n_scales, n) of rows that count by `weight` (n,). Few steps
-    from equal weights do not follow few rows too far. Steps are to a power that is in
-    proportion to many rows, between which scales differ less, while they gain.
+    do not follow few rows too far; of many rows they are longer, while they gain.
     """
     share = tried = np.zeros((1, len(logs)))
     power, best = 1.0, -np.inf

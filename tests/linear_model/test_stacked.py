@@ -211,7 +211,7 @@ def test_rows_that_are_too_many_average_or_are_refused(monkeypatch):
     monkeypatch.setattr(_class_model, "_MOST_PRODUCTS", products - 1)
     model = clone(STACKED).fit(X, y)
     assert model._model_.forecast is None
-    with pytest.raises(ValueError, match="sharpen=True of several classes needs"):
+    with pytest.raises(ValueError, match="sharpen=True predicts every row by"):
         clone(STACKED).set_params(sharpen=True).fit(X, y)
 
 
