@@ -10,14 +10,14 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skboost.families import MAX_FULL_DIM, VariationalFamily
 from skboost.fitting._judgement import with_orbits
+from skboost.proposals import LITTLE_LEFT
 from skboost.targets import OverdispersionWarning
 
 # Nats by estimate above which a fit warns: stopping early is normal otherwise.
 _MUCH = 0.5
 # Above it no report is computed to say so: orbits would not mend it, and of more
-# parameters than may have correlations they would take tens of seconds. And nats before
-# orbits by a closed form up to which none is: with them .4 were left at most.
-_HOPELESS, _HOPELESS_OF_MANY, _FEW = 50.0, 10.0, 4.0
+# parameters than may have correlations they would take tens of seconds.
+_HOPELESS, _HOPELESS_OF_MANY = 50.0, 10.0
 _LIMITS = ("max_iter", "max_time", "max_evaluations")
 
 
@@ -224,7 +224,7 @@ def warn_unfinished(fit, settable):
         return
     by_auto = run.end.by == "auto"
     known = run.history[-1].known_left if by_auto else None
-    if known is not None and known <= _FEW:
+    if known is not None and known <= LITTLE_LEFT:
         return
     # What ``tol="auto"`` allows is what was asked for.
     much = max(_MUCH, fit.allowed_kl) if by_auto else _MUCH

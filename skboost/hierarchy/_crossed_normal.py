@@ -20,6 +20,7 @@ from skboost._math import LOG_2PI
 from skboost._parallel import row_blocks
 from skboost._random import EFFECTS, generator
 from skboost.hierarchy._crossed import CrossedEffects
+from skboost.hierarchy._marginal import Marginal
 from skboost.hierarchy._precision import Precision
 from skboost.hierarchy._rows import FixedScales, Residuals, coefficients_as_factor
 from skboost.targets import bounded_exp
@@ -30,13 +31,10 @@ from skboost.targets import bounded_exp
 _FEW, _LEAST, _MOST_STEPS, _BLOCK = 200, 1e-10, 60, 1 << 20
 
 
-class CrossedNormalMarginal:
+class CrossedNormalMarginal(Marginal):
     """Log likelihood of a linear model with normal noise and several factors."""
 
-    n_further, exact, way = 1, True, "by sparse matrices"
-    cheap = weighs_scales = by_thousands = False
-    # As of `LikelihoodMarginal`.
-    lattice_dim = 2
+    way = "by sparse matrices"
 
     def __init__(self, rows, scale=None):
         self.integrates_coefficients = scale is not None

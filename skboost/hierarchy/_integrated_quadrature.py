@@ -21,16 +21,14 @@ from skboost.approximation import effective_sample_size
 from skboost.hierarchy._integrated_normal import roots_of_inverses
 from skboost.hierarchy._joint import SmoothCoefficients
 from skboost.hierarchy._nested_quadrature import NestedQuadratureMarginal
-from skboost.hierarchy._quadrature import QuadratureMarginal
+from skboost.hierarchy._quadrature import NODES, QuadratureMarginal
 
 # Newton steps at most, and the gain, nats, that is worth another one.
 _MAX_STEPS, _LEAST_GAIN = 30, 2e-3
 # Steps of differences in the logarithms of scales.
 _STEP = 0.02
-# Nodes on each side of a mode that may do, and by how much the last of these may say
-# otherwise at so many draws: values by nats, but for a constant, and slopes by means in
-# standard deviations.
-_NODES, _ERROR, _N_COMPARED = (2, 3, 5), 0.03, 8
+# Draws at which numbers of nodes are compared.
+_N_COMPARED = 8
 # Steps along axes, in standard deviations, and pairs of draws over which curvatures are
 # averaged.
 _AWAY, _N_AVERAGED = 0.5, 16
@@ -53,7 +51,7 @@ class _Integrated:
     smooth, missed = None, 0.0
 
     def __init__(self, rows, likelihood, scale):
-        super().__init__(rows, likelihood, _NODES[0])
+        super().__init__(rows, likelihood, NODES[0])
         self.scale, self.u = scale, np.zeros(len(scale))
         self.sized = X = self.rows.X * scale
         n, p = X.shape
@@ -137,7 +135,7 @@ class _Integrated:
         bool
             Whether at least half of the draws of coefficients count.
         """
-        self._choose_nodes(levels[:_N_COMPARED], *(f[:_N_COMPARED] for f in further))
+        self.choose_nodes(levels[:_N_COMPARED], *(f[:_N_COMPARED] for f in further))
         value, u, root = self._found(levels, further)
         if not np.isfinite(value).all():
             return False
@@ -152,19 +150,14 @@ class _Integrated:
         self.missed = np.logaddexp.reduce(missed) - np.log(n)
         return effective_sample_size(missed) > _FEW_EFFECTIVE * n
 
-    def _choose_nodes(self, levels, *further):
-        """As few nodes as say the same of values and slopes as more of them do."""
+    def _answer(self, levels, *further):
         _, u, root = self._found(levels, further)
-        found = {}
-        for n_nodes in _NODES:
-            self.use_nodes(n_nodes)
+
+        def answer():
             value, slope, _ = self._near(u, levels, further)
-            found[n_nodes] = value, np.einsum("spq,sp->sq", root, slope)
-        last = found[_NODES[-1]]
-        for n_nodes, (value, slope) in found.items():
-            self.use_nodes(n_nodes)
-            if max((value - last[0]).std(), np.abs(slope - last[1]).max()) < _ERROR:
-                return
+            return value, np.einsum("spq,sp->sq", root, slope)
+
+        return answer
 
     def _bent(self, u, root, levels, *further):
         """See how far the mean is from a mode, and a factor of the covariance, in units

@@ -1,27 +1,38 @@
-"""Log likelihoods of grouped rows, with what their likelihood lets them share."""
+"""Log likelihoods of grouped rows: what is known of each, and what rows share."""
 
 import numpy as np
 
 from skboost._parallel import row_blocks
 
 
-class LikelihoodMarginal:
+class Marginal:
+    """A log likelihood of which group effects are integrated out; this is its kind."""
+
+    # Whether values are exact, but for rounding or what quadrature leaves.
+    exact = True
+    # Whether it is one of scales alone; `weighted_effects` then draws coefficients, and
+    # where it `weighs_scales` its weights make draws of scales exact, too.
+    integrates_coefficients = weighs_scales = False
+    # What a value costs: "free", less than one of a surrogate that would stand for it;
+    # "little", less than surrogates of few coordinates do by the thousand; or "much".
+    cost = "much"
+    # Whether coefficients given scales take the algebra of small matrices alone.
+    quick = True
+    # Coordinates of a density up to which a lattice is cheaper than draws: one of two
+    # has 90 to 230 nodes, fewer than the draws that boosting would be judged by.
+    lattice_dim = 2
+    # What all rows share beside coefficients: a log noise scale of normal ones.
+    n_further = 1
+    # How effects are integrated out, as a log has it.
+    way = "by quadrature"
+
+
+class LikelihoodMarginal(Marginal):
     """Log likelihood of a generalised linear model with groups.
 
     Subclasses give ``_integrated(beta, levels, further)``, value and gradient but
     for what the rows have in common.
     """
-
-    cheap = integrates_coefficients = weighs_scales = False
-    # Whether thousands of values take less than surrogates of few coordinates do.
-    by_thousands = False
-    # Whether coefficients given scales take the algebra of small matrices alone.
-    quick = True
-    # How effects are integrated out, as a log has it.
-    way = "by quadrature"
-    # Coordinates of a density up to which a lattice is cheaper than draws: one of two
-    # has 90 to 230 nodes, fewer than the draws that boosting would be judged by.
-    lattice_dim = 2
 
     def __init__(self, rows, likelihood, merge=True):
         rows, self.constant = rows.merged(likelihood) if merge else (rows, 0.0)
@@ -76,7 +87,7 @@ class LikelihoodMarginal:
 class UngroupedMarginal(LikelihoodMarginal):
     """Log likelihood of a generalised linear model without groups."""
 
-    cheap = exact = True
+    cost = "free"
 
     def _integrated(self, beta, levels, further):
         value = np.empty(len(beta))

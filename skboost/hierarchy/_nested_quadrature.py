@@ -71,10 +71,7 @@ class NestedQuadratureMarginal(QuadratureMarginal):
         super().use_nodes(n_nodes)
         self.above = grid_of(max(2, n_nodes - _FEWER), 1)
 
-    @property
-    def lattice_dim(self):
-        """As of `LikelihoodMarginal`."""
-        return 2
+    lattice_dim = 2
 
     @property
     def _n_nodes(self):

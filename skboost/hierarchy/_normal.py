@@ -22,6 +22,7 @@ from skboost.hierarchy._covariances import (
     cholesky,
     inverse_and_log_det,
 )
+from skboost.hierarchy._marginal import Marginal
 from skboost.hierarchy._rows import (
     Residuals,
     no_groups,
@@ -30,27 +31,18 @@ from skboost.hierarchy._rows import (
 from skboost.targets import bounded_exp
 
 
-class NormalMarginal:
+class NormalMarginal(Marginal):
     """Log likelihood of a linear model with normal noise and one factor at most."""
 
-    n_further, exact, quick = 1, True, True
-    integrates_coefficients = weighs_scales = by_thousands = False
-    # How effects are integrated out, as a log has it.
-    way = "in closed form"
+    way, lattice_dim = "in closed form", 3
     # Index of the factor whose groups are independent given all coefficients.
     main = 0
 
-    # As of `LikelihoodMarginal`.
-    lattice_dim = 3
-
     @property
-    def cheap(self):
-        """Whether many thousands of draws cost little: of few small matrices.
-
-        A draw then costs no more than one of the surrogate that would stand for it.
-        """
+    def cost(self):
+        """See `Marginal`: few small matrices are free."""
         few = self.n_effects < 2 or self.squares.size <= 1 << 7
-        return few and self.blocks.size <= 1 << 12
+        return "free" if few and self.blocks.size <= 1 << 12 else "much"
 
     def __init__(self, rows, n_effects=0):
         # The first columns of X may be effects.

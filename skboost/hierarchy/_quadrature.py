@@ -31,9 +31,10 @@ from skboost.hierarchy._covariances import (
 from skboost.hierarchy._marginal import LikelihoodMarginal
 from skboost.hierarchy._rows import GroupSums
 
-# Numbers of nodes on each side of a mode that may do, and by how many nats values may
-# differ from those of the last of these, but for a constant.
-_NODES, _ERROR = (2, 3, 5), 0.03
+# Numbers of nodes on each side of a mode that may do, and by how much the last of these
+# may say otherwise: values by nats, but for a constant, and slopes by means in standard
+# deviations.
+NODES, _ERROR = (2, 3, 5), 0.03
 # Rows times nodes up to which values come by thousands.
 _FEW = 1 << 12
 # Newton steps at most. Where they are shorter than the tolerance, in standard
@@ -52,17 +53,15 @@ class QuadratureMarginal(LikelihoodMarginal):
     The gradient is that of the exact integral.
     """
 
-    exact = True
-
     @property
     def lattice_dim(self):
-        """As of `LikelihoodMarginal`: with three coordinates of few rows."""
+        """See `Marginal`: three coordinates of few rows."""
         return 3 if len(self.rows.y) * len(self.nodes) <= 1 << 13 else 2
 
     @property
-    def by_thousands(self):
-        """As of `LikelihoodMarginal`: a value is a tenth of a millisecond or two."""
-        return len(self.rows.y) * self._n_nodes <= _FEW
+    def cost(self):
+        """See `Marginal`: little is a tenth of a millisecond or two."""
+        return "little" if len(self.rows.y) * self._n_nodes <= _FEW else "much"
 
     @property
     def _n_nodes(self):
@@ -90,7 +89,7 @@ class QuadratureMarginal(LikelihoodMarginal):
         self.row_times = self.times[self.codes][:, None]
         self._over_groups = GroupSums(self.codes, self.n_kinds)
         self.covariances = Covariances.of(self.rows.factors)
-        default = _NODES[-1 if factor.n_effects < 3 else 0]
+        default = NODES[-1 if factor.n_effects < 3 else 0]
         self.use_nodes(n_nodes or default)
 
     def use_nodes(self, n_nodes):
@@ -108,14 +107,19 @@ class QuadratureMarginal(LikelihoodMarginal):
     def choose_nodes(self, *given):
         """From now on take as few nodes as say the same at some draws as more do."""
         # A thousand nodes of three effects are never worth it.
-        values, few = {}, len(self.codes_of) > 2
-        for n_nodes in _NODES[: -1 if few else None]:
+        few, found = len(self.codes_of) > 2, {}
+        answer = self._answer(*given)
+        for n_nodes in NODES[: -1 if few else None]:
             self.use_nodes(n_nodes)
-            values[n_nodes] = last = self.value(*given)
-        for n_nodes, value in values.items():
+            found[n_nodes] = last = answer()
+        for n_nodes, (value, slope) in found.items():
             self.use_nodes(n_nodes)
-            if (value - last).std() < _ERROR:
+            if max((value - last[0]).std(), np.abs(slope - last[1]).max()) < _ERROR:
                 return
+
+    def _answer(self, *given):
+        """What says, with the nodes that there are, values and slopes that count."""
+        return lambda: (self.value(*given), 0.0)
 
     def _integrated(self, beta, levels, further):
         n, n_levels = levels.shape

@@ -245,7 +245,7 @@ _WAYS = (
     ("normal one_table", IntegratedNormalMarginal, "scale"),
     ("normal sparse", CrossedNormalMarginal, "scale"),
     # One factor needs no factorisation for each draw, so that many thousands of draws
-    # are `cheap` and no surrogate stands for them.
+    # are free and no surrogate stands for them.
     ("normal alone", NormalMarginal, ""),
     ("normal", CrossedNormalMarginal, ""),
     ("none", UngroupedMarginal, "likelihood"),

@@ -134,8 +134,7 @@ class HierarchicalEstimator(FormulaEstimator):
         model = group_model(self, grouped, response, exposed)
         target, starts = model.begun(grouped.rows, Budget(self.max_time))
         # A surrogate has orbits of its own: the target would be evaluated at them.
-        marginal = target.marginal
-        orbit = "auto" if marginal.cheap or marginal.by_thousands else None
+        orbit = None if target.marginal.cost == "much" else "auto"
         posterior, constraints = model.posterior_of(target)
         return self._boost(
             target,
@@ -328,13 +327,13 @@ def _engine(target, params, starts, seed, n_jobs):
     auto, d = params["tol"] == "auto", target.dim
     most_kl = settings.tol
     weighted = d <= _MOST_WEIGHTED
-    quick = target.marginal.cheap or target.marginal.by_thousands
-    if auto and not target.marginal.cheap:
+    cost = target.marginal.cost
+    if auto and cost != "free":
         # Half of what a Gaussian fitted to 1,000 exact draws would leave.
         most_kl = max(most_kl, d * (d + 3) / 8000)
-    if weighted and quick and not target.on_lattice:
+    if weighted and cost != "much" and not target.on_lattice:
         return WeightedBoosting(proposer, combination, settings, "auto", most_kl)
-    if target.marginal.cheap and not target.on_lattice:
+    if cost == "free" and not target.on_lattice:
         settings = replace(settings, max_order=AUTO_ORDER)
         if auto:
             # A density of scales alone has one mode or a few that its first component

@@ -14,7 +14,7 @@ from skboost.proposals._greedy import (
     split_component,
 )
 from skboost.proposals._propagated import PropagatedProposer, left_out, propagates
-from skboost.proposals._scales import ScaleProposer, target_given
+from skboost.proposals._scales import LITTLE_LEFT, ScaleProposer, target_given
 from skboost.proposals._stochastic import (
     ElementwiseMixture,
     GreedySearch,

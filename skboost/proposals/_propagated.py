@@ -15,7 +15,7 @@ from skboost.proposals._anchored import anchored_nodes
 from skboost.proposals._contrasts import ClassRows
 from skboost.proposals._density import DensityProposer
 from skboost.proposals._first import projected
-from skboost.proposals._quadratic import quadratic_nodes, shift_at
+from skboost.proposals._quadratic import may_be_quadratic, quadratic_nodes, shift_at
 from skboost.proposals._scale_nodes import scale_nodes
 from skboost.proposals._signed_rows import (
     CountRows,
@@ -70,7 +70,7 @@ def propagates(target, family):
     if isinstance(target.scale_prior, ColumnScale):
         return False
     learns, likelihood = target.scale_prior is not None, target.likelihood
-    prior = target.prior.coef if learns else target.prior
+    prior = target.coef_prior
     size, normal = (len(target.rows), target.dim, family), type(prior) is NormalPrior
     if isinstance(likelihood, Multinomial):
         by_class = target.scale.reshape(likelihood.n_outputs, -1)
@@ -139,10 +139,10 @@ def signed_rows(target, family):
         return CountRows(X, weight, y, wide, offset=offset)
     turned = y <= 0
     X[turned], offset[turned] = -X[turned], -offset[turned]
-    prior = target.prior if target.scale_prior is None else target.prior.coef
-    mixture, weight = _MIXTURES[type(prior)], target.temperature * weight
+    mixture, weight = _MIXTURES[type(target.coef_prior)], target.temperature * weight
     if mixture is not None:
-        return MixedRows(X, weight, mixture(prior), wide, offset=offset)
+        mixture = mixture(target.coef_prior)
+        return MixedRows(X, weight, mixture, wide, offset=offset)
     return (WideRows if wide else SignedRows)(X, weight, offset=offset)
 
 
@@ -206,11 +206,11 @@ class PropagatedProposer(DensityProposer):
     @staticmethod
     def serves(target, family):
         """See `Proposer`."""
-        return propagates(target, family) or _may_have_quadratic(target, family)
+        return propagates(target, family) or may_be_quadratic(target, family)
 
     def way(self, target):
         """See `Proposer`."""
-        if not _may_have_quadratic(target, self.family):
+        if not may_be_quadratic(target, self.family):
             return "one component by expectation propagation"
         other = "expectation propagation"
         other = other if propagates(target, self.family) else "a search"
@@ -219,7 +219,7 @@ class PropagatedProposer(DensityProposer):
     def initial(self, target, settings):
         """See `Proposer`."""
         parts = None
-        if _may_have_quadratic(target, self.family):
+        if may_be_quadratic(target, self.family):
             parts = quadratic_nodes(target)
         if parts is not None:
             gaussians = parts[0].gaussians
@@ -238,13 +238,6 @@ class PropagatedProposer(DensityProposer):
         """See `Proposer`."""
         nats, told = shift_at(target, mixture.components[0])
         return told and _LEFT * nats <= allowed
-
-
-def _may_have_quadratic(target, family):
-    """Whether a quadratic is tried where no scale is learned."""
-    known = type(target) is GLMTarget and type(target.prior) is NormalPrior
-    small = known and target.likelihood.n_outputs == 1 and target.dim <= MAX_FULL_DIM
-    return small and family.full_covariance and family.exact_expectations
 
 
 def propagated_nodes(proposer, target, settings):

@@ -12,10 +12,17 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from skboost._math import log_sum_exp
-from skboost.families import FullGaussian
+from skboost.families import MAX_FULL_DIM, FullGaussian
 from skboost.proposals._scale_nodes import ScaleNodes
 from skboost.proposals._signed_rows import Gaussians
-from skboost.targets import GLMTarget, Logistic, NormalPrior, ScaleNode
+from skboost.targets import (
+    ColumnScale,
+    GLMTarget,
+    Logistic,
+    NormalPrior,
+    OrdinalTarget,
+    ScaleNode,
+)
 
 # Squared parameters, as a share of the rows, up to which a quadratic is tried: half the
 # squared shift of the means is a sixth of it or less, and more where classes separate.
@@ -131,6 +138,18 @@ class AtScales(NamedTuple):
         return means, whole.take(place, axis=1).take(place, axis=2)
 
 
+def may_be_quadratic(target, family):
+    """Whether a quadratic is tried where rows are many, under normal priors."""
+    learned, kind = target.scale_prior, type(target)
+    # At every scale components of other families are made of full ones.
+    full = family.exact_expectations and family.full_covariance
+    full = full or (kind is GLMTarget and learned is not None)
+    plain = kind is GLMTarget or (kind is OrdinalTarget and learned is not None)
+    normal = plain and type(target.coef_prior) is NormalPrior
+    small = target.dim <= MAX_FULL_DIM and target.likelihood.n_outputs == 1
+    return normal and full and small and not isinstance(learned, ColumnScale)
+
+
 def quadratic_nodes(target, start=None):
     """`ScaleNodes` for each kind of prior; None where a quadratic is not close enough.
 
@@ -138,9 +157,7 @@ def quadratic_nodes(target, start=None):
     zero, or at a start where the log likelihood bends there to its mode.
     """
     prior, n = target.scale_prior, sum(target.rows.map(_mass))
-    coef = target.prior if prior is None else prior.coef
-    plain = type(coef) is NormalPrior and target.likelihood.n_outputs == 1
-    if n < _FEWEST or target.dim**2 > _FEW * n or not plain:
+    if n < _FEWEST or target.dim**2 > _FEW * n:
         return None
     try:
         with np.errstate(all="ignore"):
@@ -281,15 +298,22 @@ def shift_of(target, mean, factor):
     return pull, 0.5 * np.sum((factor.T @ pull) ** 2), told
 
 
+def is_plain(target, component):
+    """Whether it is a Gaussian for rows under a normal prior, of which closed forms
+    say what is left."""
+    gaussian = isinstance(component.family, FullGaussian)
+    return (
+        gaussian
+        and type(target) is GLMTarget
+        and type(target.coef_prior) is NormalPrior
+    )
+
+
 def shift_at(target, component):
     """Half the squared shift, in standard deviations, that third derivatives ask of a
-    mean under a normal prior, and whether they tell it; not of other priors and
-    families.
+    mean, and whether they tell it; not unless it `is_plain`, nor of several classes.
     """
-    prior = target.prior if target.scale_prior is None else target.scale_prior.coef
-    plain = type(target) is GLMTarget and target.likelihood.n_outputs == 1
-    normal = type(prior) is NormalPrior and isinstance(component.family, FullGaussian)
-    if not (plain and normal):
+    if target.likelihood.n_outputs > 1 or not is_plain(target, component):
         return np.inf, False
     mean, _, factor = component.structure()
     about = target.centring.about

@@ -28,11 +28,14 @@ from skboost.proposals._density import FamilyProposer
 from skboost.proposals._first import enough_draws, first_component
 from skboost.proposals._normal_noise import has_normal_noise, normal_noise_nodes
 from skboost.proposals._propagated import mixture_of, propagated_nodes, propagates
-from skboost.proposals._quadratic import quadratic_nodes, shift_at
+from skboost.proposals._quadratic import (
+    is_plain,
+    may_be_quadratic,
+    quadratic_nodes,
+    shift_at,
+)
 from skboost.proposals._scale_nodes import scale_nodes
 from skboost.targets import (
-    ColumnScale,
-    GLMTarget,
     OrdinalTarget,
     Poisson,
     ScaleNode,
@@ -204,10 +207,9 @@ def _distance(a, b):
     return -a.family.log_affinity(a.params[None], b.params[None])[0][0]
 
 
-# Half the squared shift of the mean, in standard deviations, up to which no draws are
-# asked whether much remains: with orbits, .2 nats were left at most, and warnings are
-# about more.
-_LITTLE = 5.0
+# Nats before orbits by a closed form up to which no draws are asked whether much
+# remains, and nothing warns: with orbits .4 were left at most.
+LITTLE_LEFT = 4.0
 # Nodes where all are moved together from the beginning: square roots have a product for
 # every two of them.
 _MOST_AT_ONCE = 8
@@ -232,17 +234,6 @@ class Way(NamedTuple):
     looks: bool = False
 
 
-def _has_quadratic(target, family):
-    """Whether the log likelihood of rows is a quadratic where these are many."""
-    # Components of other families are made of full ones, as in `propagates`.
-    full = type(target) is GLMTarget or (
-        family.exact_expectations and family.full_covariance
-    )
-    small = target.dim <= MAX_FULL_DIM and target.likelihood.n_outputs == 1
-    plain = type(target) in (GLMTarget, OrdinalTarget)
-    return plain and full and small and not isinstance(target.scale_prior, ColumnScale)
-
-
 def _around_mode(proposer, target, settings):
     """Components of a quadratic at every scale; None where it is not close."""
     start = None
@@ -255,7 +246,7 @@ def _around_mode(proposer, target, settings):
 # The first whose needs are met is taken.
 WAYS = (
     Way("sums over rows", has_normal_noise, normal_noise_nodes, exact=True),
-    Way("a quadratic around the mode", _has_quadratic, _around_mode, looks=True),
+    Way("a quadratic around the mode", may_be_quadratic, _around_mode, looks=True),
     Way(
         "expectation propagation",
         lambda target, family: propagates(target, family) and not _counts(target),
@@ -318,12 +309,12 @@ class ScaleProposer(FamilyProposer):
             return 0.0
         heaviest = int(mixture.weights.argmax())
         component, node = mixture.components[heaviest], nodes[heaviest]
-        if type(target) is not GLMTarget or target.likelihood.n_outputs == 1:
-            nats, told = shift_at(target, component)
-            if told or nats == np.inf:
-                return float(nats) if nats <= _LITTLE else None
-        full = isinstance(component.family, FullGaussian)
-        if node.log_evidence is None or not full:
+        if not is_plain(target, component):
+            return None
+        nats, told = shift_at(target, component)
+        if told:
+            return float(nats) if nats <= LITTLE_LEFT else None
+        if node.log_evidence is None:
             return None
         given, (mean, _, factor) = target_given(target, node), component.structure()
         elbo = given.expected_log_density(mean, factor=factor)[0]

@@ -195,6 +195,11 @@ class GLMTarget(Target):
         """The `CommonScale` of the coefficients, where they have one."""
         return None if self.prior.closed else self.prior
 
+    @property
+    def coef_prior(self):
+        """The prior of the coefficients, at one scale where that is learned."""
+        return self.prior if self.scale_prior is None else self.scale_prior.coef
+
     def at_common_scale(self, s):
         """This target where the factor that `CommonScale` learns is known."""
         view = copy(self)

@@ -9,7 +9,12 @@ from sklearn.base import clone
 
 from skboost import BoostedBayesianLogisticRegression, RowBlocks
 from skboost._row_blocks import BlockTables, Table
-from skboost.proposals._quadratic import Quadratic, quadratic_nodes
+from skboost.families import FullGaussian
+from skboost.proposals._quadratic import (
+    Quadratic,
+    may_be_quadratic,
+    quadratic_nodes,
+)
 from skboost.targets import (
     CommonScale,
     CumulativeLogits,
@@ -188,13 +193,15 @@ def test_it_stands_back_where_the_posterior_is_no_gaussian(case):
             target.rows, Logistic(), scale=target.scale,
             prior=CommonScale(StudentTPrior(), target.prior.shared, 3, HalfTPrior()),
         )  # fmt: skip
-    assert quadratic_nodes(target) is None
+    tried = may_be_quadratic(target, FullGaussian())
+    assert not (tried and quadratic_nodes(target))
 
 
 def test_several_classes_have_none():
     X, y = rows_of(600, 2)
     rows = Table(X, (y + (X[:, 0] > 1.0)).astype(int))
-    assert quadratic_nodes(GLMTarget(rows, Multinomial(3))) is None
+    target = GLMTarget(rows, Multinomial(3))
+    assert not may_be_quadratic(target, FullGaussian())
 
 
 def test_rows_may_be_sparse_weighted_repeated_or_in_blocks():
