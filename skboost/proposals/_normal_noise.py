@@ -201,7 +201,7 @@ def _noise_levels(target, sums, width):
     """Nodes of the log noise scale, and the logs of their prior masses."""
     if not isinstance(target, NoisyGLMTarget):
         return np.log([target.likelihood.scale]), np.zeros(1)
-    prior, noise = target.scale_prior, target.prior.noise_scale
+    prior, noise = target.scale_prior, target.prior.further
     # The prior keeps the noise scale from zero where all responses are the same.
     start = np.log(max(np.sqrt(sums.square / sums.weight), noise.scale))
     low, high = start + _LOWEST, start + _HIGHEST

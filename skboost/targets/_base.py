@@ -10,6 +10,7 @@ columns as they are.
 import logging
 import warnings
 from contextlib import contextmanager
+from copy import copy
 from functools import cached_property
 from typing import NamedTuple
 
@@ -251,9 +252,16 @@ class Target:
         """What happened at the first of these; None without failures."""
         return self.ledger.first_failure
 
+    # Whose expectations may be finer, where there are any.
+    likelihood = None
+
     def finer(self):
         """The target whose expectations judge what a search by this one has found."""
-        return self
+        if self.likelihood is None or not self.exact_gaussian:
+            return self
+        view = copy(self)
+        view.likelihood = self.likelihood.finer()
+        return view
 
     def log_density(self, theta, strict=False):
         """Log joint density (n_draws,) of draws (n_draws, dim), nats; -inf is outside

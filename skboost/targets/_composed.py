@@ -1,6 +1,5 @@
 """Targets made of others: tempered, with a mixture as prior, in other coordinates."""
 
-from copy import copy
 from functools import cached_property
 
 import numpy as np
@@ -76,12 +75,6 @@ class GaussianPriorTarget(ComposedTarget):
         self._peak = component.log_density(self._mean[None])[0]
         std = np.sqrt(np.diagonal(covariance))
         self.first_guess = self._mean, 0.1 * std
-
-    def finer(self):
-        """This target with smaller errors of its expectations, where there are any."""
-        view = copy(self)
-        view.likelihood = self.likelihood.finer()
-        return view
 
     def expected_log_density(self, mean, variance=None, factor=None):
         """As `GLMTarget.expected_log_density`."""

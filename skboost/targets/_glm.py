@@ -15,7 +15,7 @@ from skboost._row_blocks import Table
 from skboost.targets._base import Centre, Target
 from skboost.targets._design import Block, GaussianPredictors
 from skboost.targets._likelihood import WeightedRows
-from skboost.targets._priors import FlatPrior, NormalPrior
+from skboost.targets._priors import FlatPrior, NormalPrior, Prior
 
 # Standard deviations of a predictor above which a logistic function bends within a
 # small part of its distribution, of which derivatives at the mean know nothing.
@@ -126,6 +126,44 @@ def _expanded(expand, centring, theta, how, table):
     return value, push(slope), *(push(push(each).T) for each in bend)
 
 
+class WithFurther(Prior):
+    """A prior of coefficients with that of further parameters after them.
+
+    A subclass gives ``_of_further(theta, scale)``, the log density of these (n_draws,)
+    and its gradient.
+    """
+
+    def __init__(self, coef, further=None, n_further=1):
+        self.coef, self.further, self.n_further = coef, further, n_further
+        self.closed = coef.closed
+
+    def _split(self, theta):
+        return np.split(theta, [theta.shape[-1] - self.n_further], axis=-1)
+
+    def given(self, scale, s):
+        """See `CommonScale.given`."""
+        view, (own, further) = copy(self), self._split(scale)
+        view.coef, inner = self.coef.given(own, s)
+        view.closed = view.coef.closed
+        return view, np.append(inner, further)
+
+    def log_density_given(self, theta, scale, node):
+        """See `CommonScale.log_density_given`."""
+        (coef, further), (own, last) = self._split(theta), self._split(scale)
+        value = self.coef.log_density_given(coef, own, node)
+        return value + self._of_further(further, last)[0]
+
+    def log_density(self, theta, scale):
+        (coef, further), (own, last) = self._split(theta), self._split(scale)
+        return self.coef.log_density(coef, own) + self._of_further(further, last)[0]
+
+    def value_and_score(self, theta, scale):
+        (coef, further), (own, last) = self._split(theta), self._split(scale)
+        value, score = self.coef.value_and_score(coef, own)
+        more, slope = self._of_further(further, last)
+        return value + more, np.column_stack([score, slope])
+
+
 class GLMTarget(Target):
     """Log joint density of a Bayesian generalised linear model.
 
@@ -157,6 +195,11 @@ class GLMTarget(Target):
             scale = np.tile(scale, likelihood.n_outputs)
         self.scale = self.prior.resolve_scale(self.dim, scale)
         self._linear, self._constant = self._summed()
+
+    def _extend(self, prior, scale):
+        """Have further parameters after the coefficients, and a prior of all."""
+        self.prior, self.scale = prior, np.append(self.scale, scale)
+        self.dim += len(scale)
 
     def _summed(self):
         """What is linear in theta, which needs one product with the data, once."""
@@ -193,7 +236,9 @@ class GLMTarget(Target):
     @property
     def scale_prior(self):
         """The `CommonScale` of the coefficients, where they have one."""
-        return None if self.prior.closed else self.prior
+        if self.prior.closed:
+            return None
+        return self.prior.coef if isinstance(self.prior, WithFurther) else self.prior
 
     @property
     def coef_prior(self):
@@ -212,12 +257,6 @@ class GLMTarget(Target):
             return self.at_common_scale(np.exp(node.log_s))
         view = copy(self)
         view.prior, view.scale = FlatPrior(), np.ones(self.dim)
-        return view
-
-    def finer(self):
-        """This target with smaller errors of its expectations, where there are any."""
-        view = copy(self)
-        view.likelihood = self.likelihood.finer()
         return view
 
     def _checked(self, theta):

@@ -9,8 +9,8 @@ from scipy.special import gammaln
 
 from skboost._math import bounded_exp
 from skboost.targets._design import GaussianPredictors, signed_gram
-from skboost.targets._glm import GLMTarget, RowSums
-from skboost.targets._priors import Prior, PriorExpectation
+from skboost.targets._glm import GLMTarget, RowSums, WithFurther
+from skboost.targets._priors import PriorExpectation
 from skboost.targets._scale_priors import CheckedPrior
 
 
@@ -74,35 +74,16 @@ def as_noise_prior(given, spread, weight=1.0):
     return NoiseScalePrior(prior.weight, scale).checked()
 
 
-class WithNoiseScale(Prior):
+class WithNoiseScale(WithFurther):
     """A prior of the coefficients with one of lambda after them."""
 
-    def __init__(self, coef, noise_scale):
-        self.coef, self.noise_scale = coef, noise_scale
-        self.closed = coef.closed
-
-    def given(self, scale, s):
-        """See `CommonScale.given`."""
-        coef, inner = self.coef.given(scale[:-1], s)
-        return WithNoiseScale(coef, self.noise_scale), np.append(inner, scale[-1])
-
-    def log_density_given(self, theta, scale, node):
-        """See `CommonScale.log_density_given`."""
-        coef = self.coef.log_density_given(theta[:, :-1], scale[:-1], node)
-        return coef + self.noise_scale.value_and_score(theta[:, -1])[0]
-
-    def log_density(self, theta, scale):
-        coef = self.coef.log_density(theta[:, :-1], scale[:-1])
-        return coef + self.noise_scale.value_and_score(theta[:, -1])[0]
-
-    def value_and_score(self, theta, scale):
-        value, score = self.coef.value_and_score(theta[:, :-1], scale[:-1])
-        more, slope = self.noise_scale.value_and_score(theta[:, -1])
-        return value + more, np.column_stack([score, slope])
+    def _of_further(self, theta, scale):
+        value, slope = self.further.value_and_score(theta[:, 0])
+        return value, slope[:, None]
 
     def expected(self, mean, variance, scale):
         coef = self.coef.expected(mean[:-1], variance[:-1], scale[:-1])
-        value, d_mean, d_variance = self.noise_scale.expected(mean[-1], variance[-1])
+        value, d_mean, d_variance = self.further.expected(mean[-1], variance[-1])
         return PriorExpectation(
             coef.value + float(value),
             np.append(coef.d_mean, d_mean),
@@ -189,11 +170,4 @@ class NoisyGLMTarget(GLMTarget):
 
     def __init__(self, rows, noise, noise_scale_prior, **settings):
         super().__init__(rows, noise, **settings)
-        self.prior = WithNoiseScale(self.prior, noise_scale_prior)
-        self.scale = np.append(self.scale, 1.0)
-        self.dim += 1
-
-    @property
-    def scale_prior(self):
-        """The `CommonScale` of the coefficients, where they have one."""
-        return None if self.prior.closed else self.prior.coef
+        self._extend(WithNoiseScale(self.prior, noise_scale_prior), np.ones(1))

@@ -14,9 +14,8 @@ import numpy as np
 from scipy.special import expit, log_expit
 
 from skboost._math import LOG_2PI, bounded_exp
-from skboost.targets._glm import GLMTarget, RowSums
+from skboost.targets._glm import GLMTarget, RowSums, WithFurther
 from skboost.targets._likelihood import Likelihood
-from skboost.targets._priors import Prior
 
 # Standard deviation of the logarithm of the distance between neighbouring thresholds,
 # whose prior mean is zero: distances are between .08 and 12 with probability .9, where
@@ -132,49 +131,21 @@ def _bell_slope(t):
     return _bell(t) * (expit(-t) - expit(t))
 
 
-class WithGaps(Prior):
+class WithGaps(WithFurther):
     """A prior of coefficients with normal ones of the logarithms of gaps after them."""
 
     def __init__(self, coef, n_gaps):
-        self.coef, self.n_gaps = coef, n_gaps
-        self.closed = coef.closed
+        super().__init__(coef, None, n_gaps)
         if not coef.closed:
             # As of `CommonScale`, whose scale gaps have no part in.
             self.shared = np.append(coef.shared, np.zeros(n_gaps, dtype=bool))
             self.roots, self.factor = coef.roots, coef.factor
             self.log_s, self.log_mass = coef.log_s, coef.log_mass
 
-    def _split(self, theta):
-        n = theta.shape[-1] - self.n_gaps
-        return theta[..., :n], theta[..., n:]
-
-    def given(self, scale, s):
-        """See `CommonScale.given`."""
-        own, gaps = self._split(scale)
-        coef, inner = self.coef.given(own, s)
-        return WithGaps(coef, self.n_gaps), np.append(inner, gaps)
-
-    def log_density_given(self, theta, scale, node):
-        """See `CommonScale.log_density_given`."""
-        (coef, gaps), (own, spread) = self._split(theta), self._split(scale)
-        value = self.coef.log_density_given(coef, own, node)
-        return value + self._of_gaps(gaps / spread, spread)
-
-    def log_density(self, theta, scale):
-        (coef, gaps), (own, spread) = self._split(theta), self._split(scale)
-        value = self.coef.log_density(coef, own)
-        return value + self._of_gaps(gaps / spread, spread)
-
-    def value_and_score(self, theta, scale):
-        (coef, gaps), (own, spread) = self._split(theta), self._split(scale)
-        value, score = self.coef.value_and_score(coef, own)
-        z = gaps / spread
-        value = value + self._of_gaps(z, spread)
-        return value, np.column_stack([score, -z / spread])
-
-    def _of_gaps(self, z, spread):
-        constant = 0.5 * self.n_gaps * LOG_2PI + np.log(spread).sum()
-        return -0.5 * (z * z).sum(axis=-1) - constant
+    def _of_further(self, theta, scale):
+        z = theta / scale
+        constant = 0.5 * self.n_further * LOG_2PI + np.log(scale).sum()
+        return -0.5 * (z * z).sum(axis=-1) - constant, -z / scale
 
 
 class OrdinalRowSums(RowSums):
@@ -262,14 +233,8 @@ class OrdinalTarget(GLMTarget):
 
     def __init__(self, rows, likelihood, **settings):
         super().__init__(rows, likelihood, **settings)
-        self.prior = WithGaps(self.prior, likelihood.n_gaps)
-        self.scale = np.append(self.scale, np.full(likelihood.n_gaps, GAP_SCALE))
-        self.dim += likelihood.n_gaps
-
-    @property
-    def scale_prior(self):
-        """The `CommonScale` of the coefficients, where they have one."""
-        return None if self.prior.closed else self.prior.coef
+        n_gaps = likelihood.n_gaps
+        self._extend(WithGaps(self.prior, n_gaps), np.full(n_gaps, GAP_SCALE))
 
     def skewness(self, theta, factor):
         """See `GLMTarget`: by differences of slopes, one deviation along the
