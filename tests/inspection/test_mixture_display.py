@@ -61,7 +61,7 @@ def test_every_mixture_is_drawn_and_gaps_where_they_are_expected(name, kind):
 
 
 def test_principal_components_numbers_and_the_map():
-    few = X[::2]
+    few = X[::4]
     mixture = BoostedGaussianMixture("auto", max_iter=1, random_state=0).fit(few)
     display = MixtureDisplay.from_estimator(mixture, few, n_draws=2)
     centred = display.points - display.points.mean(axis=0)

@@ -7,8 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import cross_val_predict
 
-import skboost
-
+from .. import kinds
 from ..cases import GLM, GROUPED, LINEAR, OTHERS, PLAIN, X, fitted
 from ..kinds import GroupedOrdinal, Ordinal
 
@@ -16,11 +15,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 CASES = LINEAR | OTHERS
 
 
-PAIRS = [
-    [getattr(skboost, f"Boosted{way}{kind}Regression")
-     for way in ("Bayesian", "Hierarchical")]
-    for kind in ("Linear", "Logistic", "Ordinal", "Poisson")
-]  # fmt: skip
+PAIRS = [*zip(kinds.FLAT, kinds.GROUPED, strict=True)]
 ANSWERS = (
     "predict", "predict_interval", "predict_quantiles", "predict_proba",
     "predict_log_proba", "predict_proba_interval", "predict_uncertainty",
@@ -108,9 +103,7 @@ ORDER = ["low", "middle", "high", "top"]
 ORDINAL = {
     "flat": (Ordinal(categories=ORDER, **PLAIN, **GLM), X),
     "groups": (
-        GroupedOrdinal(
-            categories=ORDER, groups=[2], max_iter=1, handle_unknown="population"
-        ),
+        GroupedOrdinal(categories=ORDER, groups=[2], handle_unknown="population"),
         GROUPED,
     ),
 }
@@ -119,7 +112,7 @@ ORDINAL = {
 @pytest.mark.parametrize("name", ORDINAL)
 def test_codes_of_ordered_classes_stand_for_the_classes(name):
     model, rows = ORDINAL[name]
-    model.set_params(random_state=0)
+    model.set_params(random_state=0, max_iter=1)
     ranks = np.digitize(X[:, 0] + np.sin(np.arange(48.0)), [-1.0, 0.5, 1.5])
     labels = np.array(ORDER)[ranks]
     sorted_labels, codes = np.unique(labels, return_inverse=True)
