@@ -254,7 +254,6 @@ def test_a_mode_that_q_never_sees_and_what_gives_it_away():
 
 # Functions of two columns, and their slopes in both.
 IMPROPER = {
-    "flat direction": (lambda x, y: -0.5 * x**2, lambda x, y: (-x, 0.0 * y)),
     "flat diagonal": (lambda x, y: -0.5 * (x - y) ** 2, lambda x, y: (y - x, x - y)),
     "rising both ways": (
         lambda x, y: np.abs(x) - 0.5 * y**2, lambda x, y: (np.sign(x), -y),

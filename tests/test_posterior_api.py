@@ -123,7 +123,6 @@ def test_ways_to_give_the_density_agree():
     expected = boost(**settings)
     for gradient, vectorized in (
         (None, False),
-        (correlated_gradient, None),
         (correlated_gradient, True),
         (correlated_gradient, False),
     ):

@@ -30,10 +30,10 @@ POSITIVE = {"constraints": {"y": (-3.0, None)}}
 PLAIN = GreedySearch(32, refine=False)
 WAYS = {
     "plain": {"orbit": None, "tol": 0.0, "max_iter": 3, "search": PLAIN},
-    "skewed": {"max_iter": 1, "orbit": "auto"},
+    "skewed": {"max_iter": 1, "orbit": 8},
     "hellinger": {"objective": "hellinger", "orbit": None, "max_iter": 2},
     "warp, constraints": {"warp": "auto", "orbit": None, "max_iter": 2, **POSITIVE},
-    "surrogate": {"surrogate": "auto", "orbit": "auto", "max_iter": 2},
+    "surrogate": {"surrogate": "auto", "orbit": 8, "max_iter": 1},
 }
 FEW = {"names": ["x", "y"], "search": GreedySearch(32), "random_state": 0}
 

@@ -52,11 +52,6 @@ def test_the_first_start_is_the_given_one(groups, model, monkeypatch):
         model(means_init=means[:1]).fit(X)
 
 
-def test_draws_are_counted(groups, model):
-    with pytest.raises(ValueError, match="n_draws must be a positive integer"):
-        model(max_iter=1).fit(groups[0]).sample_posterior(0)
-
-
 def test_verbose_writes_every_iteration(groups, model, capsys):
     fit = model(verbose=2).fit(groups[0])
     lines = capsys.readouterr().out.splitlines()

@@ -105,7 +105,7 @@ def test_the_bound_is_just_below_the_evidence_by_quadrature():
         )
 
     # In logarithms both are smooth, and a sum over a grid is as good as any rule.
-    u, v = np.linspace(-8.0, 6.0, 30), np.linspace(-16.0, 3.0, 30)
+    u, v = np.linspace(-8.0, 6.0, 24), np.linspace(-16.0, 3.0, 24)
     logs = np.array([[log_evidence(np.exp(b), np.exp(t)) for t in v] for b in u])
     evidence = _summed_out(target.prior, logs, u, v)
     assert evidence - 0.3 < bound < evidence
@@ -134,20 +134,18 @@ def _summed_out(prior, logs, u, v):
 def test_the_prior_without_its_hyperparameters_by_quadrature():
     target, natural = _begun("full", IRIS[:, :1], n=2)
     model = target.model
-    draws = model.sample(natural, 2, np.random.default_rng(0))
+    draws = model.sample(natural, 1, np.random.default_rng(0))
     u, v = np.linspace(-8.0, 6.0, 48), np.linspace(-16.0, 3.0, 48)
     found = target.shared.log_density(draws | {"means": draws["means"] - model.center})
-    for i in range(2):
-        one = {name: values[i : i + 1] for name, values in draws.items()}
 
-        def log_prior(rate, tie, one=one):
-            fixed = {"rate": np.array([[rate]]), "mean_precision": tie}
-            fixed = GaussianMixtureModel(**model.settings | fixed)
-            weights = fixed.weights.log_density(fixed.weights.prior, one)
-            return (fixed.log_prior(one) - weights)[0]
+    def log_prior(rate, tie):
+        fixed = {"rate": np.array([[rate]]), "mean_precision": tie}
+        fixed = GaussianMixtureModel(**model.settings | fixed)
+        weights = fixed.weights.log_density(fixed.weights.prior, draws)
+        return (fixed.log_prior(draws) - weights)[0]
 
-        logs = np.array([[log_prior(np.exp(b), np.exp(t)) for t in v] for b in u])
-        assert found[i] == pytest.approx(_summed_out(target.prior, logs, u, v))
+    logs = np.array([[log_prior(np.exp(b), np.exp(t)) for t in v] for b in u])
+    assert found[0] == pytest.approx(_summed_out(target.prior, logs, u, v))
 
 
 @pytest.mark.parametrize("covariance_type", ["tied", "diag"])
@@ -258,12 +256,12 @@ def test_groups_are_found(load, least):
 
 @pytest.mark.parametrize(
     ("kind", "covariance_type"),
-    [("normal-wishart", "tied"), ("normal-wishart", "diag"), ("independent", "full")],
+    [("normal-wishart", "tied"), ("independent", "full")],
 )
 def test_units_do_not_matter(covariance_type, kind):
     settings = {"covariance_type": covariance_type, "mean_prior_type": kind}
     one, other = (
-        SVIGaussianMixture(3, random_state=0, **settings).fit(c * IRIS)
+        SVIGaussianMixture(3, random_state=0, **settings).fit(c * IRIS[::2])
         for c in (1.0, 1000.0)
     )
     assert_allclose(other.covariance_prior_, 1e6 * one.covariance_prior_, rtol=1e-4)
