@@ -61,7 +61,7 @@ def near(problem, seed=2):
     return problem.start + 0.2 * rng.standard_normal(problem.start.size)
 
 
-@pytest.mark.parametrize(("n_moving", "with_rest"), [(1, False), (1, True), (2, True)])
+@pytest.mark.parametrize(("n_moving", "with_rest"), [(1, False), (2, True)])
 def test_gradient_equals_differences(problem, n_moving, with_rest, slope):
     elbo = problem(n_moving, with_rest)
     x = near(elbo)
@@ -106,7 +106,7 @@ def test_value_agrees_with_quadrature(case, components, pooled, with_rest):
     fixed = components(family, 1, 2, seed=4)
     weights = np.array([0.2, 0.3])
     values = []
-    for seed in range(12):
+    for seed in range(8):
         rng = np.random.default_rng(seed)
         base = [family.base_draws(512, 1, rng) for _ in moving]
         rest = None

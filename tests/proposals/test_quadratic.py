@@ -289,7 +289,7 @@ def test_ordered_classes_have_the_moments_of_weighted_draws():
     covariance = np.tensordot(nodes.weights, covariances, 1)
     covariance = covariance + (away.T * nodes.weights) @ away
     rng = np.random.default_rng(0)
-    theta = rng.multivariate_normal(mean, 1.2 * covariance, 20_000)
+    theta = rng.multivariate_normal(mean, 1.2 * covariance, 8000)
     log_w = target.log_density(theta)
     log_w -= multivariate_normal(mean, 1.2 * covariance).logpdf(theta)
     share = np.exp(log_w - log_w.max())
@@ -363,7 +363,7 @@ def test_the_scale_is_learned_of_more_than_a_million_numbers(tmp_path):
     )
     half = X[:, 0] > 0.0
     blocks = [(X[half], y[half]), (X[~half], y[~half])]
-    ways = np.load(path, mmap_mode="r"), sparse.csr_matrix(X), X.astype(np.float32)
+    ways = np.load(path, mmap_mode="r"), sparse.csr_matrix(X)
     fits = [clone(DEFAULT).fit(rows, y) for rows in ways]
     for model in (*fits, clone(DEFAULT).fit(RowBlocks(lambda: blocks))):
         other = model._fit.mixture

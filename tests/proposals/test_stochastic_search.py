@@ -120,7 +120,7 @@ def test_the_last_iterate_is_the_result_where_that_is_asked_for():
     # Beside a first component that is nearly the target the residual ELBO is largest
     # for ever wider components, and predefined steps towards these lose ELBO.
     run = {**PUBLISHED, "family": "gaussian-diag", "max_iter": 3}
-    few = {"n_steps": 300, "refine": False}
+    few = {"n_steps": 150, "refine": False}
     best, last = (
         boost_posterior(gaussian, 2, **run, search=StochasticSearch(select=by, **few))
         for by in ("elbo", "last")
