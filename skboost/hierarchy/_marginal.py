@@ -26,6 +26,10 @@ class Marginal:
     # How effects are integrated out, as a log has it.
     way = "by quadrature"
 
+    def value(self, beta, levels, *further):
+        """Log likelihood alone."""
+        return self.value_and_score(beta, levels, *further)[0]
+
 
 class LikelihoodMarginal(Marginal):
     """Log likelihood of a generalised linear model with groups.
@@ -50,10 +54,6 @@ class LikelihoodMarginal(Marginal):
         if self.n_further:
             score[:, -1] += slope
         return value + more + self.constant, score
-
-    def value(self, beta, levels, *further):
-        """Log likelihood alone."""
-        return self.value_and_score(beta, levels, *further)[0]
 
     def _shared(self, *further):
         """What effects do not enter, and its slope in the last parameter."""

@@ -131,10 +131,6 @@ class NormalMarginal(Marginal):
             scaled[k, k] += 1.0
         return inverse_and_log_det(scaled)
 
-    def value(self, beta, levels, noise_level):
-        """Log likelihood alone."""
-        return self.value_and_score(beta, levels, noise_level)[0]
-
     def effects(self, normals, beta, levels, noise_level):
         """Draws of the effects of each factor given everything else, of standard normal
         numbers (n_effects, n_draws, n_groups) and of their negatives, (2, ...).

@@ -14,6 +14,7 @@ from scipy import sparse
 
 from skboost._math import LOG_2PI, log_sum_exp
 from skboost.proposals._propagated import components_of
+from skboost.proposals._scale_nodes import DROP, even_nodes
 from skboost.targets import (
     CommonScale,
     GLMTarget,
@@ -24,13 +25,9 @@ from skboost.targets import (
     ScaleNode,
 )
 
-# Nats below the highest density down to which scales of the prior, and of the noise,
-# are looked at.
-_DROP, _DROP_NOISE = 6.0, 16.0
-# Nodes of ln s at least, and their largest distance; nodes of the log noise scale, and
-# how often these are placed anew.
-_LEAST, _SPACING = 6, 0.6
-_N_NOISE, _ROUNDS = 48, 8
+# Nats below the highest density down to which scales of the noise are looked at, their
+# nodes, and how often these are placed anew.
+_DROP_NOISE, _N_NOISE, _ROUNDS = 16.0, 48, 8
 # Standard deviation of the log noise scale, times the root of the number of parameters,
 # up to which it is taken as a whole, and parts into which it is cut at most.
 _NARROW, _MOST_PARTS = 0.7, 10
@@ -157,10 +154,7 @@ def normal_noise_nodes(proposer, target, settings):
     levels, log_noise = _noise_levels(target, sums, width)
     found = Posterior.at(prior.log_s, levels, sums, width)
     height = prior.log_mass + log_sum_exp(found.height + log_noise)
-    inside = prior.log_s[height > height.max() - _DROP]
-    low, high = inside[[0, -1]]
-    n_nodes = max(_LEAST, 1 + int(np.ceil((high - low) / _SPACING)))
-    log_s = np.linspace(low, high, n_nodes)
+    log_s = even_nodes(*prior.log_s[height > height.max() - DROP][[0, -1]])
     found = Posterior.at(log_s, levels, sums, width)
     given = found.height + log_noise
     height = log_sum_exp(given)
@@ -168,7 +162,10 @@ def normal_noise_nodes(proposer, target, settings):
     height += prior.factor.value_and_score(log_s)[0]
     height -= height.max()
     parts = [_parts(one, levels, target.dim) for one in share]
-    places, shares = np.repeat(np.arange(n_nodes), [*map(len, parts)]), np.vstack(parts)
+    places, shares = (
+        np.repeat(np.arange(len(log_s)), [*map(len, parts)]),
+        np.vstack(parts),
+    )
     moments = _moments(target, found, places, shares, levels, sums, width)
     weights = np.exp(height[places]) * shares.sum(axis=1)
     weights[weights < _LIGHTEST * weights.max()] = 0.0

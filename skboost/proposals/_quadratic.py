@@ -13,7 +13,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from skboost._math import log_sum_exp
 from skboost.families import MAX_FULL_DIM, FullGaussian
-from skboost.proposals._scale_nodes import ScaleNodes
+from skboost.proposals._scale_nodes import DROP, ScaleNodes, even_nodes
 from skboost.proposals._signed_rows import Gaussians
 from skboost.targets import (
     ColumnScale,
@@ -49,9 +49,6 @@ _SHIFTING, _SHIFTING_EACH = 2000, 10
 # Squared Newton steps, in standard deviations, with which searches on a part and on all
 # rows end, and below which the Hessian stays as it is; steps and moves at most.
 _ROUGH, _DONE, _KEPT, _MOST_STEPS, _MOST_MOVES = 0.3, 1e-3, 1.0, 50, 10
-# Nats below the highest density of ln s down to which it has nodes, nodes at least, and
-# the largest distance of two.
-_DROP, _LEAST, _SPACING = 6.0, 6, 0.6
 
 
 class Quadratic(NamedTuple):
@@ -398,15 +395,17 @@ def _given(target, quadratic, node):
 
 def spread(kind, prior, pull):
     """`ScaleNodes` at equal distances where the posterior of ln s is."""
-    low, high = prior.log_s[inside(kind, prior, _DROP)][[0, -1]]
-    count = max(_LEAST, 1 + int(np.ceil((high - low) / _SPACING)))
-    log_s = np.linspace(low, high, count)
+    low, high = prior.log_s[inside(kind, prior, DROP)][[0, -1]]
+    log_s = even_nodes(low, high)
     log_evidence = kind.log_evidence(log_s)
     weights = log_evidence + prior.factor.value_and_score(log_s)[0]
     weights = np.exp(weights - weights.max())
     means, covariances = kind.gaussians(log_s)
     gaussians = Gaussians(log_evidence, means + covariances @ pull, covariances)
-    total, exact = log_sum_exp(heights_of(kind, prior)[None])[0], np.zeros(count, bool)
+    total, exact = (
+        log_sum_exp(heights_of(kind, prior)[None])[0],
+        np.zeros(len(log_s), bool),
+    )
     return ScaleNodes(log_s, weights / weights.sum(), gaussians.of, total, exact)
 
 

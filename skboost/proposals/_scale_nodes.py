@@ -14,7 +14,7 @@ _STEP = 1.35
 _COARSE = np.arange(-3.0, 2.5, _STEP)
 _FARTHEST = 12
 # Nats below the highest density of ln s down to which it has nodes.
-_DROP = 6.0
+DROP = 6.0
 # Values that were placed for another prior will do where their ends are so far below.
 _ENOUGH = 5.0
 # What is so much lower is as good as that much.
@@ -50,6 +50,13 @@ class ScaleNodes(NamedTuple):
         return self.given(slice(None))
 
 
+def even_nodes(low, high):
+    """As many values of ln s at equal distances as are needed between two ends."""
+    return np.linspace(
+        low, high, max(_LEAST, 1 + int(np.ceil((high - low) / _SPACING)))
+    )
+
+
 def scale_nodes(
     rows, variances_at, log_prior, centre, near=None, lightest=0.0, cuts=lambda: False
 ):
@@ -75,8 +82,7 @@ def scale_nodes(
         n_rounds, known = _ROUNDS, _widened(rows, variances_at, log_prior, nodes, sites)
         low, high = _covered(*known, log_prior)
     for _ in range(n_rounds):
-        n_nodes = max(_LEAST, 1 + int(np.ceil((high - low) / _SPACING)))
-        nodes = np.linspace(low, high, n_nodes)
+        nodes = even_nodes(low, high)
         nearest = np.abs(nodes[:, None] - known[0]).argmin(axis=1)
         variances = variances_at(nodes)
         predictors, sites = rows.fitted(variances, known[1].of(nearest))
@@ -107,10 +113,10 @@ def _widened(rows, variances_at, log_prior, log_s, sites):
         # Small scales leave the evidence as it is, and all that the prior asks for can
         # be fitted at once.
         below = log_s[0] - _STEP * np.arange(_FARTHEST)
-        falls = sites.log_evidence[0] + log_prior(below) <= height.max() - _DROP
+        falls = sites.log_evidence[0] + log_prior(below) <= height.max() - DROP
         below = below[1 : 1 + np.argmax(np.append(falls[:-1], True))]
         above = log_s[-1:] + _STEP
-        more = np.append(below, above[height[-1:] > height.max() - _DROP])
+        more = np.append(below, above[height[-1:] > height.max() - DROP])
         if not more.size:
             break
         nearest = np.abs(more[:, None] - log_s).argmin(axis=1)
@@ -138,5 +144,5 @@ def _covered(log_s, sites, log_prior):
     height = np.fmax(height, max(-1e300, np.fmax.reduce(height)) - _FAR)
     fine = np.linspace(log_s[0], log_s[-1], 1000)
     smooth = splev(fine, splrep(log_s, height))
-    inside = fine[smooth >= smooth.max() - _DROP]
+    inside = fine[smooth >= smooth.max() - DROP]
     return inside[0], inside[-1]
