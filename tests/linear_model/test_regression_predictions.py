@@ -11,7 +11,7 @@ from scipy.integrate import quad
 from skboost import MixturePosterior
 from skboost.approximation import Mixture
 from skboost.families import FullGaussian, Laplace, StudentT
-from skboost.linear_model._count_predictive import CountPredictive, log_probability
+from skboost.linear_model._count_predictive import CountPredictive
 from skboost.linear_model._linear import NoisePredictive, mean_square_scale
 from skboost.priors import NoiseScalePrior
 from skboost.strategies import GreedySearch
@@ -137,21 +137,6 @@ def test_noise_may_have_no_standard_deviation(noise, family, sd_level):
     q = mixture(np.array([0.1, 0.2, 0.1, sd_level]), family=family)
     _, std = NoisePredictive(q, True, noise, None).model.mean_and_std(ROWS)
     assert np.isinf(std).all()
-
-
-@pytest.mark.parametrize("y", [0.0, 1.0, 7.0, 300.0, 20_000.0])
-@pytest.mark.parametrize("sd", [1e-3, 0.1, 0.6, 2.5])
-def test_poisson_lognormal_probabilities_agree_with_quadrature(y, sd):
-    grid = np.linspace(-13.0, 13.0, 200_001)
-    for mean in (-2.0, 1.0, np.log(y + 1.0) + 0.5 * sd):
-        eta = mean + sd * grid
-        log = stats.poisson.logpmf(y, np.exp(eta)) + stats.norm.logpdf(grid)
-        top = log.max()
-        if abs(grid[np.argmax(log)]) > 8.0:
-            continue
-        exact = top + np.log(np.exp(log - top).sum() * (grid[1] - grid[0]))
-        found = log_probability(np.array([y]), np.array([mean]), np.array([sd]))[0]
-        assert found == pytest.approx(exact, abs=1e-8)
 
 
 def test_moments_and_quantiles_of_counts_are_those_of_the_probabilities():
