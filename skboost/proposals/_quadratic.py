@@ -143,8 +143,9 @@ def may_be_quadratic(target, family):
     full = full or (kind is GLMTarget and learned is not None)
     plain = kind is GLMTarget or (kind is OrdinalTarget and learned is not None)
     normal = plain and type(target.coef_prior) is NormalPrior
-    small = target.dim <= MAX_FULL_DIM and target.likelihood.n_outputs == 1
-    return normal and full and small and not isinstance(learned, ColumnScale)
+    tried = normal and full and target.dim <= MAX_FULL_DIM
+    tried = tried and target.likelihood.n_outputs == 1
+    return tried and not isinstance(learned, ColumnScale)
 
 
 def quadratic_nodes(target, start=None):
