@@ -27,14 +27,7 @@ from skboost.approximation import (
     remaining_kl,
 )
 from skboost.boosting._engine import Boosting
-from skboost.boosting._state import (
-    UNKNOWN,
-    Awaited,
-    Combination,
-    Info,
-    Move,
-    State,
-)
+from skboost.boosting._state import UNKNOWN, Awaited, Combination, Info, Move, State
 from skboost.modes import Modes
 from skboost.proposals import DensityProposer, ScaleProposer, target_given
 from skboost.targets import ScaleNode

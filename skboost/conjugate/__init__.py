@@ -50,8 +50,5 @@ from skboost.conjugate.gaussian_mixture._family import (
 from skboost.conjugate.gaussian_mixture._gibbs import gibbs_naturals, gibbs_sweep
 from skboost.conjugate.gaussian_mixture._model import GaussianMixtureModel
 from skboost.conjugate.gaussian_mixture._search import explanations
-from skboost.conjugate.gaussian_mixture._shared import (
-    SharedMixtureModel,
-    SharedPrior,
-)
+from skboost.conjugate.gaussian_mixture._shared import SharedMixtureModel, SharedPrior
 from skboost.conjugate.topics._model import Documents, TopicModel

@@ -7,11 +7,7 @@ from skboost.fitting._boost import (
     RunInterrupted,
     boost,
 )
-from skboost.fitting._checkpoint import (
-    Checkpoint,
-    CheckpointWarning,
-    RunKeeper,
-)
+from skboost.fitting._checkpoint import Checkpoint, CheckpointWarning, RunKeeper
 from skboost.fitting._engines import (
     BOOSTING_CONSTRAINTS,
     INIT,
@@ -20,11 +16,7 @@ from skboost.fitting._engines import (
     make_settings,
     with_search,
 )
-from skboost.fitting._estimator import (
-    BoostedEstimator,
-    FittingEstimator,
-    callback_data,
-)
+from skboost.fitting._estimator import BoostedEstimator, FittingEstimator, callback_data
 from skboost.fitting._fit import Fit, FromFit
 from skboost.fitting._judgement import DensityError
 from skboost.fitting._messages import (

@@ -9,12 +9,7 @@ from skboost._parameters import ParameterNames, refuse_unknown
 from skboost._pickles import read, written
 from skboost._random import root_seed
 from skboost._sklearn import CallbackSupportMixin
-from skboost.fitting._boost import (
-    EstimatorObserver,
-    Options,
-    RunInterrupted,
-    boost,
-)
+from skboost.fitting._boost import EstimatorObserver, Options, RunInterrupted, boost
 from skboost.fitting._checkpoint import keeper_of
 from skboost.fitting._engines import check_together, make_engine, make_limits
 from skboost.fitting._fit import FromFit

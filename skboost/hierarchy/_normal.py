@@ -23,11 +23,7 @@ from skboost.hierarchy._covariances import (
     inverse_and_log_det,
 )
 from skboost.hierarchy._marginal import Marginal
-from skboost.hierarchy._rows import (
-    Residuals,
-    no_groups,
-    sums_of,
-)
+from skboost.hierarchy._rows import Residuals, no_groups, sums_of
 from skboost.targets import bounded_exp
 
 

@@ -6,14 +6,7 @@ from scipy.special import betaincinv, ndtri
 from skboost._parameters import keeps_parameters
 from skboost.inspection._answers import drawn_responses, quantile_residuals
 from skboost.inspection._asked import Asked, values_of
-from skboost.inspection._axes import (
-    color,
-    finish,
-    look,
-    one_or_all,
-    panels,
-    pyplot,
-)
+from skboost.inspection._axes import color, finish, look, one_or_all, panels, pyplot
 from skboost.posterior import check_level
 
 # Levels of the quantiles of numbers, and bars of counts at most.

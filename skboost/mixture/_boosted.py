@@ -28,10 +28,7 @@ from skboost.mixture._messages import ProgressLines
 from skboost.mixture._partition import PointPartition
 from skboost.mixture._posterior import ConjugateMixturePosterior
 from skboost.mixture._predictive import MixedPredictive
-from skboost.mixture._priors import (
-    MIXTURE_CONSTRAINTS,
-    check_same_settings,
-)
+from skboost.mixture._priors import MIXTURE_CONSTRAINTS, check_same_settings
 from skboost.mixture._rows import canonical, read_rows, warn_of_few_rows, weighted_rows
 
 # Hyperparameters of other boosted estimators that mixtures lack.

@@ -7,12 +7,7 @@ import numpy as np
 
 from skboost._random import SEARCH, generator
 from skboost.boosting import Boosting, SimplexCombination
-from skboost.conjugate import (
-    ConjugateTarget,
-    GaussianMixtureModel,
-    SharedPrior,
-    start,
-)
+from skboost.conjugate import ConjugateTarget, GaussianMixtureModel, SharedPrior, start
 from skboost.fitting import make_settings
 from skboost.mixture._priors import mixture_settings, moments, shares
 from skboost.mixture._shared import shared_prior

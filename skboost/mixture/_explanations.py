@@ -11,12 +11,7 @@ from skboost._budget import Budget
 from skboost._math import log_sum_exp, log_weights, responsibilities
 from skboost._random import REPORT, generator, root_seed
 from skboost.approximation import Mixture, psis
-from skboost.conjugate import (
-    Optimum,
-    explanations,
-    gibbs_naturals,
-    with_louis_widths,
-)
+from skboost.conjugate import Optimum, explanations, gibbs_naturals, with_louis_widths
 from skboost.families import Component
 from skboost.mixture._engine import target_of
 from skboost.mixture._predictive import SinglePredictive

@@ -3,11 +3,7 @@
 import numpy as np
 
 from skboost._random import generator
-from skboost.conjugate import (
-    ConjugateTarget,
-    SharedPrior,
-    explanations,
-)
+from skboost.conjugate import ConjugateTarget, SharedPrior, explanations
 
 # Rows beyond these say little more about what all clusters share.
 _MOST_ROWS = 4096

@@ -35,12 +35,7 @@ from skboost.proposals._quadratic import (
     shift_at,
 )
 from skboost.proposals._scale_nodes import scale_nodes
-from skboost.targets import (
-    OrdinalTarget,
-    Poisson,
-    ScaleNode,
-    updated_target,
-)
+from skboost.targets import OrdinalTarget, Poisson, ScaleNode, updated_target
 
 # Two components that are nearer than this are the same, nats.
 _SAME = 0.5

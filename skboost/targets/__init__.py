@@ -58,11 +58,7 @@ from skboost.targets._negative_binomial import (
     gamma_terms,
 )
 from skboost.targets._noise import NOISES, KnownScale, NormalNoise, StudentTNoise
-from skboost.targets._noisy_glm import (
-    NoiseScalePrior,
-    NoisyGLMTarget,
-    as_noise_prior,
-)
+from skboost.targets._noisy_glm import NoiseScalePrior, NoisyGLMTarget, as_noise_prior
 from skboost.targets._ordinal import GAP_SCALE, CumulativeLogits, OrdinalTarget
 from skboost.targets._priors import (
     PRIORS,
