@@ -56,6 +56,8 @@ QUICK = [
         error_score="raise",
     ),
 ]
+# One of each way to read rows goes through all of them at once, the others slowly.
+WHOLE = 0, 2, 3
 SLOW = [
     Logistic(),
     Linear(),
@@ -156,7 +158,9 @@ def _checks():
             if name == SETS_MAX_ITER and "tol" in instance.get_params():
                 # All checks of an estimator are given the same instance.
                 instance = clone(instance).set_params(tol=0.1)
-            marks = [] if quick else [pytest.mark.slow]
+            marks = [pytest.mark.slow] * (name not in OF_FITS or not quick)
+            if position in WHOLE:
+                marks = []
             if name in excused:
                 marks.append(pytest.mark.xfail(reason=excused[name], strict=True))
             yield pytest.param(

@@ -42,7 +42,7 @@ def diabetes():
     return make_pipeline(StandardScaler(), model).fit(X, y), X, y
 
 
-@each(ROWS, slow={*ROWS} - {"normal", "three classes", "poisson"})
+@each(ROWS, slow={*ROWS} - {"normal", "poisson"})
 def test_every_model_is_drawn(name):
     model, case = fitted(name), ROWS[name]
     settings = {"n": 100, **case.offset}

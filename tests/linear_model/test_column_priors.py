@@ -8,7 +8,7 @@ from sklearn.base import clone
 
 from skboost.priors import LaplacePrior, NormalPrior, StudentTPrior
 
-from ..kinds import Linear, Logistic, Poisson
+from ..kinds import Linear, Logistic, Poisson, over
 
 pd = pytest.importorskip("pandas")
 
@@ -48,10 +48,7 @@ def test_a_linear_regression_with_known_noise_has_the_conjugate_posterior():
 
 
 @pytest.mark.parametrize("prior_scale", ["learn", 1.0])
-@pytest.mark.parametrize(
-    "what",
-    [pytest.param(w, marks=[pytest.mark.slow] * (w == "three")) for w in RESPONSES],
-)
+@over("what", RESPONSES, slow=["three"])
 def test_every_response_takes_them(what, prior_scale):
     prior = {"dose": NormalPrior(1e-3, mean=2.0), "age": LaplacePrior(0.5)}
     model = fitted(what, prior, prior_scale=prior_scale)

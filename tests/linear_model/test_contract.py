@@ -114,7 +114,7 @@ def test_draws_have_their_shapes_moments_and_intervals(name):
             model.sample_posterior(n)
 
 
-@every
+@each_reader
 def test_levels_are_probabilities(name):
     model, case = fitted(name), LINEAR[name]
     ask = getattr(

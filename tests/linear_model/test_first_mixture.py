@@ -111,7 +111,10 @@ def of_cancer(**settings):
     "settings",
     [
         {},
-        {"corrective": "away", "search": GreedySearch(stopping="gap")},
+        pytest.param(
+            {"corrective": "away", "search": GreedySearch(stopping="gap")},
+            marks=pytest.mark.slow,
+        ),
         pytest.param({"corrective": "pairwise"}, marks=pytest.mark.slow),
         pytest.param({"family": "student_t"}, marks=pytest.mark.slow),
         pytest.param({"family": "gaussian-diag"}, marks=pytest.mark.slow),
@@ -162,7 +165,9 @@ def test_many_correlated_columns_are_weighed_along_their_components():
     assert losses[0] - losses[1] > 0.005
 
 
-@pytest.mark.parametrize("kind", ["classes", "numbers"])
+@pytest.mark.parametrize(
+    "kind", ["classes", pytest.param("numbers", marks=pytest.mark.slow)]
+)
 def test_few_large_coefficients_are_found_under_a_horseshoe(kind):
     rng, losses, classes = np.random.default_rng(0), [], kind == "classes"
     rows, n = (

@@ -106,6 +106,7 @@ def test_unknown_groups_have_the_spread_of_the_population(fitted):
             getattr(model, name)(X, population="population")
 
 
+@pytest.mark.slow
 def test_crossed_factors_have_effects_each_and_weights_that_are_reliable():
     rng = np.random.default_rng(5)
     X, eta, effects = schools(n=150)

@@ -13,7 +13,9 @@ from scipy.stats import halfnorm, invgamma, nbinom, norm, poisson, t
 from skboost.linear_model._group_model import _taken
 from skboost.priors import HalfNormalPrior, NoiseScalePrior
 
-from ..kinds import GroupedLinear, GroupedLogistic, GroupedOrdinal, GroupedPoisson
+from ..kinds import GROUPED, over
+
+GroupedLinear, GroupedLogistic, GroupedOrdinal, GroupedPoisson = GROUPED
 
 pd = pytest.importorskip("pandas")
 
@@ -150,7 +152,7 @@ FITS = {
 # Pareto shapes of weights that are nearly equal are noise.
 @pytest.mark.filterwarnings("ignore::skboost.posterior.ImportanceWarning")
 @pytest.mark.filterwarnings("ignore::skboost.exceptions.OverdispersionWarning")
-@pytest.mark.parametrize("name", FITS)
+@over("name", FITS, slow=["student_t", "poisson"])
 def test_a_fit_is_what_quadrature_finds(name):
     data, model, log_likelihood, log_prior = FITS[name]
     X, y = data()

@@ -8,10 +8,11 @@ from scipy import sparse
 from skboost import RowBlocks
 from skboost.strategies import GreedySearch
 
-from ..kinds import FLAT, GROUPED
+from ..kinds import FLAT, GROUPED, over
 
 Linear, Logistic, Ordinal, Poisson = FLAT
 GroupedLinear, GroupedLogistic, GroupedOrdinal, GroupedPoisson = GROUPED
+EVERY, NAMES = FLAT + GROUPED, [one.__name__[7:-10] for one in FLAT + GROUPED]
 
 pd = pytest.importorskip("pandas")
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -28,11 +29,6 @@ RESPONSES = {
     "Ordinal": np.digitize(NUMBERS, [-0.5, 0.5]).astype(float),
     "Poisson": RNG.poisson(2.0, 40).astype(float),
 }
-
-
-def each(kinds, slow=()):
-    marked = [pytest.param(k, marks=[pytest.mark.slow] * (k in slow)) for k in kinds]
-    return pytest.mark.parametrize("cls", marked, ids=lambda one: one.__name__[7:-10])
 
 
 def case(cls):
@@ -60,7 +56,7 @@ def case(cls):
 
 
 # All models leave rows out in one place.
-@each(FLAT + GROUPED, slow=(Ordinal, *GROUPED[1:]))
+@over("cls", EVERY, slow=(Ordinal, *GROUPED[1:]), ids=NAMES)
 def test_rows_are_left_out_with_all_that_belongs_to_them(cls):
     X, y, words, settings = case(cls)
     with pytest.raises(ValueError, match="NaN|have a label|missing|value|finite"):
@@ -77,7 +73,7 @@ def test_rows_are_left_out_with_all_that_belongs_to_them(cls):
         model.predict(X)
 
 
-@each(FLAT + GROUPED)
+@over("cls", EVERY, ids=NAMES)
 def test_of_formulas_the_columns_count_that_they_name(cls):
     pytest.importorskip("formulaic")
     X, y, words, settings = case(cls)

@@ -9,7 +9,7 @@ from scipy import sparse
 from skboost import RowBlocks
 from skboost._random import generator, quasi_normal
 
-from ..kinds import FLAT, GROUPED
+from ..kinds import FLAT, GROUPED, over
 
 Linear, Logistic, Ordinal, Poisson = FLAT
 GroupedLinear, GroupedLogistic, GroupedOrdinal, GroupedPoisson = GROUPED
@@ -61,7 +61,11 @@ def rows(origin, *more):
     return np.column_stack([origin + TIME, OTHER, *more])
 
 
-@pytest.mark.parametrize("name", CASES)
+# These take longest, and have their centre as others do.
+SLOW = "ordered classes", "counts under a Laplace prior", "negative binomial counts"
+
+
+@over("name", CASES, slow=SLOW)
 def test_origins_and_units_of_columns(name):
     kind, y, settings = CASES[name]
     # Low ranks have no room for correlations with the intercept of a column far off.
@@ -94,13 +98,7 @@ GROUPED = {
 }  # fmt: skip
 
 
-SLOW = "ordered classes", "counts under a Laplace prior"
-
-
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(one, marks=[pytest.mark.slow] * (one in SLOW)) for one in GROUPED],
-)
+@over("name", GROUPED, slow=SLOW)
 def test_origins_of_a_column_beside_groups(name):
     kind, y, settings = GROUPED[name]
     given = settings | {"groups": [2], "random_state": 0}

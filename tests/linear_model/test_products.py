@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from ..kinds import FLAT, GROUPED
+from ..kinds import FLAT, GROUPED, over
 
 Linear, Logistic, Ordinal, Poisson = FLAT
 GroupedLinear, GroupedLogistic, GroupedOrdinal, GroupedPoisson = GROUPED
@@ -80,16 +80,10 @@ def effects(model, origin):
     return back @ model.coef_.ravel(), np.sqrt(np.diag(back @ covariance @ back.T))
 
 
-SLOW = [pytest.mark.slow]
+SLOW = [case for case in CASES if "classes" in case or case == "grouped counts"]
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        pytest.param(case, marks=SLOW * ("classes" in case or case == "grouped counts"))
-        for case in CASES
-    ],
-)
+@over("case", CASES, slow=SLOW)
 def test_effects_are_those_about_the_centre(case):
     # Fewer rows of these leave the prior of their scale a say.
     cakes = baked(4000 if case in ("counts", "ordered classes") else 1000)

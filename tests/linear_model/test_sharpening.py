@@ -25,7 +25,9 @@ def few_rows(load, n):
 FIXED = {"prior_scale": 1.0}
 CASES = [
     (load_breast_cancer, 12, {"prior": "normal"} | FIXED),
-    (load_breast_cancer, 20, {"prior": "laplace"} | FIXED),
+    pytest.param(
+        load_breast_cancer, 20, {"prior": "laplace"} | FIXED, marks=pytest.mark.slow
+    ),
     (load_breast_cancer, 12, {}),
 ]
 

@@ -1,12 +1,12 @@
 """Step sizes and corrective variants act in every fit whose scale is learned."""
 
-from functools import cache, partial
+from functools import cache
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
+from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.preprocessing import scale
 
 from skboost.callbacks import Checkpoint
@@ -37,7 +37,6 @@ def counts():
 
 CASES = {
     "breast cancer": (Logistic, lambda: rows_of(load_breast_cancer, 60)),
-    "iris": (partial(Logistic, sharpen=False), lambda: rows_of(load_iris, 20)),
     "diabetes": (Linear, lambda: rows_of(load_diabetes, 60)),
     "counts": (Poisson, counts),
 }
@@ -61,8 +60,7 @@ def predictions(model, X):
 @pytest.mark.parametrize("name", CASES)
 def test_predictions_depend_on_the_strategy(name):
     found = {}
-    # Those of iris are fitted for this alone.
-    for strategy in STRATEGIES[: 3 if name == "iris" else None]:
+    for strategy in STRATEGIES:
         model, X = fitted(name, *strategy)
         assert model.n_iter_ >= 2
         found[strategy] = predictions(model, X)
