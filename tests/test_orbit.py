@@ -346,7 +346,7 @@ def bumps(theta):
 
 
 def wide_bumps(theta):
-    """Two modes in 40 dimensions, seven standard deviations apart."""
+    """Two modes in 24 dimensions, seven standard deviations apart."""
     rest = -0.5 * anp.sum(theta[:, 1:] ** 2, axis=1)
     x = theta[:, 0]
     return rest + anp.logaddexp(-0.5 * (x - 3.5) ** 2, -0.5 * (x + 3.5) ** 2)
@@ -368,10 +368,10 @@ def test_boosting_goes_on_where_it_must(log_density, dim):
 def test_one_component_with_orbits_may_hold_two_modes():
     def slopes(theta):
         pull = 3.5 * np.tanh(3.5 * theta[:, :1])
-        return np.pad(pull, ((0, 0), (0, 39))) - theta
+        return np.pad(pull, ((0, 0), (0, 23))) - theta
 
-    result = boost_posterior(wide_bumps, 40, gradient=slopes, max_iter=2, **AUTO)
-    log_evidence = 20.0 * np.log(2.0 * np.pi) + np.log(2.0)
+    result = boost_posterior(wide_bumps, 24, gradient=slopes, max_iter=2, **AUTO)
+    log_evidence = 12.0 * np.log(2.0 * np.pi) + np.log(2.0)
     assert result.elbo == pytest.approx(log_evidence, abs=0.05)
     share = (result.posterior.sample(2000, random_state=0)[:, 0] > 0.0).mean()
     assert share == pytest.approx(0.5, abs=0.05)

@@ -307,9 +307,9 @@ def test_the_sample_does_not_depend_on_who_looks(clusters, monkeypatch):
 
 def test_batches_of_a_mapped_file(clusters, tmp_path, monkeypatch):
     monkeypatch.setattr("skboost._row_blocks.MAX_BYTES", 0)
-    np.save(tmp_path / "X.npy", clusters.astype("f4"))
+    np.save(tmp_path / "X.npy", clusters[:400].astype("f4"))
     X = np.load(tmp_path / "X.npy", mmap_mode="r")
-    settings = {"batch_size": 500, "effective_batch_size": 100, "max_iter": 2}
+    settings = {"batch_size": 100, "effective_batch_size": 50, "max_iter": 2}
     found = mixture(**settings).fit(X)
     monkeypatch.setattr("skboost._rows.MAX_BYTES", 0)
     monkeypatch.setattr("skboost._row_blocks.MAX_BYTES", 1 << 40)

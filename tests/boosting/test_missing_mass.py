@@ -70,6 +70,6 @@ def test_the_unstopped_residual_objective_does_not_find_it():
     with pytest.warns(UserWarning, match="degenerated"):
         few = GreedySearch(256, refine=False, max_components=1)
         result = boost(
-            "ring", corrective="none", objective=objective, search=few, max_iter=6
+            "ring", corrective="none", objective=objective, search=few, max_iter=4
         )
     assert result.posterior.n_components == 1

@@ -7,7 +7,7 @@ import pytest
 @pytest.fixture(scope="module")
 def data():
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((1500, 4)) * [1.0, 5.0, 0.2, 1.0]
+    X = rng.standard_normal((600, 4)) * [1.0, 5.0, 0.2, 1.0]
     eta = X @ [1.0, -0.2, 2.0, 0.0] + 0.5
     return {
         "X": X,
@@ -23,8 +23,8 @@ def data():
 def far(data):
     """The same as Dask arrays, in blocks of different sizes."""
     da = pytest.importorskip("dask.array")
-    found = {k: da.from_array(v, chunks=700) for k, v in data.items() if k != "X"}
-    return found | {"X": da.from_array(data["X"], chunks=(800, 3))}
+    found = {k: da.from_array(v, chunks=280) for k, v in data.items() if k != "X"}
+    return found | {"X": da.from_array(data["X"], chunks=(320, 3))}
 
 
 @pytest.fixture(scope="module")

@@ -74,7 +74,7 @@ def test_the_fit_is_that_of_the_rows_in_memory(y, data, far, fitted):
     one, two = fitted[y]
     assert_same_posterior(one, two)
     found = two.predict(far["X"])
-    assert isinstance(found, da.Array) and found.shape == (1500,)
+    assert isinstance(found, da.Array) and found.shape == (600,)
     expected = one.predict(data["X"])
     if y == "labels":
         assert np.mean(found.compute() == expected) == 1.0
@@ -88,7 +88,7 @@ def test_the_fit_is_that_of_the_rows_in_memory(y, data, far, fitted):
 def test_probabilities_are_lazy(data, far, fitted, monkeypatch):
     one, two = fitted["labels"]
     proba = two.predict_proba(far["X"])
-    assert proba.shape == (1500, 2) and proba.chunks[0] == far["X"].chunks[0]
+    assert proba.shape == (600, 2) and proba.chunks[0] == far["X"].chunks[0]
     assert_allclose(proba.compute(), one.predict_proba(data["X"]), atol=1e-6)
     logit = two.decision_function(far["X"])
     assert_allclose(logit.compute(), one.decision_function(data["X"]), atol=1e-5)
@@ -104,7 +104,7 @@ def test_probabilities_are_lazy(data, far, fitted, monkeypatch):
     # One row tells what the result is like.
     assert seen == [1]
     lazy.compute()
-    assert sum(seen) == 1 + 1500
+    assert sum(seen) == 1 + 600
 
 
 def test_lazy_predictions_evaluate_nothing_more(far):
@@ -142,7 +142,7 @@ def test_a_mixture_of_dask_arrays(data, far):
     X[::50, 1] = np.nan
     one = SVIGaussianMixture(3, random_state=0, max_iter=3).fit(X, None, data["weight"])
     two = DaskGaussianMixture(3, random_state=0, max_iter=3)
-    two.fit(da.from_array(X, chunks=(800, 3)), sample_weight=far["weight"])
+    two.fit(da.from_array(X, chunks=(320, 3)), sample_weight=far["weight"])
     assert_allclose(two.means_, one.means_, rtol=1e-6, atol=1e-8)
     assert_allclose(two.elbo_, one.elbo_, rtol=1e-9)
     lazy = two.predict_proba(far["X"])
@@ -154,13 +154,13 @@ def test_a_mixture_of_dask_arrays(data, far):
     assert np.array_equal(labels, one.predict(data["X"]))
 
 
-@pytest.mark.parametrize("first", [0, 1000], ids=["some rows", "no row of a block"])
+@pytest.mark.parametrize("first", [0, 400], ids=["some rows", "no row of a block"])
 def test_blocks_of_unknown_size(data, far, first):
     one, two = pair("labels")
-    keep = (data["X"][:, 3] < 1.0) & (np.arange(1500) >= first)
+    keep = (data["X"][:, 3] < 1.0) & (np.arange(600) >= first)
     one.fit(data["X"][keep], data["labels"][keep])
-    X, y = far["X"].rechunk((700, 4)), far["labels"]
-    lazy = (X[:, 3] < 1.0) & (da.arange(1500, chunks=700) >= first)
+    X, y = far["X"].rechunk((280, 4)), far["labels"]
+    lazy = (X[:, 3] < 1.0) & (da.arange(600, chunks=280) >= first)
     two.fit(X[lazy], y[lazy])
     assert_same_posterior(one, two)
 

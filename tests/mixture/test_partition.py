@@ -55,7 +55,7 @@ def test_no_partition_of_six_rows_is_nearer_to_independent_draws(fit):
     X, model = fit
     # Rows of either group, and those between them.
     some = X[np.argsort(X.sum(axis=1))[[0, 3, 18, 20, 36, 39]]]
-    drawn, times = np.unique(_drawn(model, some, 200), axis=0, return_counts=True)
+    drawn, times = np.unique(_drawn(model, some, 100), axis=0, return_counts=True)
     every = _partitions(6)
     distances = _distances(every, drawn)
     expected = distances @ times / times.sum()
@@ -63,8 +63,8 @@ def test_no_partition_of_six_rows_is_nearer_to_independent_draws(fit):
     excess = found - distances[expected.argmin()]
     mean = excess @ times / times.sum()
     spread = np.sqrt((excess - mean) ** 2 @ times / times.sum())
-    # Both sides have draws of their own, 256 and 200.
-    assert mean <= 3.0 * spread * np.sqrt(1 / 256 + 1 / 200)
+    # Both sides have draws of their own, 256 and 100.
+    assert mean <= 3.0 * spread * np.sqrt(1 / 256 + 1 / 100)
 
 
 def test_labels_are_compact_and_the_same_again(fit):

@@ -146,9 +146,9 @@ def widths(model):
 
 
 def test_a_stream_accumulates_rows():
-    X = np.random.default_rng(0).permutation(blobs(4000))
+    X = np.random.default_rng(0).permutation(blobs(2000))
     model = SVIGaussianMixture(2, random_state=0)
-    for batch in np.array_split(X, 40):
+    for batch in np.array_split(X, 20):
         model.partial_fit(batch)
     whole = SVIGaussianMixture(2, random_state=0).fit(X)
     one, other = in_order(model, whole)

@@ -53,7 +53,7 @@ def dense(mean, covariance, step):
     ],
 )
 def test_averages_over_nodes_agree_with_dense_sums(n_classes, scale, step, error):
-    mean, covariance = rows(n_classes, scale)
+    mean, covariance = rows(n_classes, scale, n=3)
     found = expectations(mean, covariance)
     for i in range(len(mean)):
         expected = dense(mean[i], covariance[i], step)
