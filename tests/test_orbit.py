@@ -214,6 +214,7 @@ def wine():
     return logistic(**AUTO).fit(rows, labels), rows, labels
 
 
+@pytest.mark.slow
 def test_three_classes_leave_little(wine, tmp_path):
     model, rows, labels = wine
     plain = logistic(**PLAIN).fit(rows, labels)
@@ -323,6 +324,7 @@ def test_many_coefficients_stop_at_one_gaussian_and_say_what_is_left():
     assert model.n_iter_ == 1 and model.remaining_kl_ < 0.5
 
 
+@pytest.mark.slow
 def test_many_rows_do_not_pay_for_a_hundredth_of_what_may_remain():
     """.012 nats of 1.7 for sixteen thousand evaluations; a number asks for them."""
     rng = np.random.default_rng(0)

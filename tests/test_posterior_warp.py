@@ -108,6 +108,7 @@ def test_a_gaussian_is_left_as_it_is():
     assert result.elbo == plain.elbo and result.message == plain.message
 
 
+@pytest.mark.slow
 def test_a_declined_warp_wastes_no_iteration():
     def cross(theta):
         wide, narrow = np.array([3.0, 0.4]), np.array([0.4, 3.0])

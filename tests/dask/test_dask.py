@@ -115,6 +115,7 @@ def test_lazy_predictions_evaluate_nothing_more(far):
     assert "report" not in vars(model._fit)
 
 
+@pytest.mark.slow
 def test_three_classes_and_class_weights(data, far):
     y = np.digitize(data["X"][:, 0], [-0.5, 1.0])
     settings = SETTINGS | {"class_weight": "balanced", "search": GreedySearch(16)}

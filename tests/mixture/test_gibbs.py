@@ -115,6 +115,7 @@ def test_intervals_are_wider_where_clusters_overlap():
     assert np.isfinite(gibbs.score(X)) and set(gibbs.predict(X)) == {0, 1}
 
 
+@pytest.mark.slow
 def test_chains_are_where_the_other_posterior_is():
     X = scale(load_iris().data)
     one, other = (

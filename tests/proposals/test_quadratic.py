@@ -351,6 +351,7 @@ def many_rows():
 DEFAULT = BoostedBayesianLogisticRegression(random_state=0, orbit=None)
 
 
+@pytest.mark.slow
 def test_the_scale_is_learned_of_more_than_a_million_numbers(tmp_path):
     X, y = many_rows()
     path = tmp_path / "rows.npy"

@@ -15,6 +15,7 @@ from skboost.targets import (
     NormalNoise,
     Poisson,
     StudentTNoise,
+    as_noise_prior,
     gamma_terms,
     normal_rule,
     updated_target,
@@ -183,6 +184,11 @@ def test_the_prior_of_the_noise_scale_is_a_density(prior, ends):
     nodes, weights = normal_rule(1.0)
     averages = np.array(prior.value_and_score(-0.4 + 0.3 * nodes)) @ weights
     assert averages == pytest.approx(prior.expected(-0.4, 0.09)[:2], rel=1e-8)
+
+
+def test_the_usual_prior_of_the_noise_scale_is_in_the_unit_of_the_responses():
+    assert as_noise_prior("auto", 50.0).scale == pytest.approx(0.5)
+    assert as_noise_prior(NoiseScalePrior(4.0, 3.0), 50.0).scale == 3.0
 
 
 # --- counts
