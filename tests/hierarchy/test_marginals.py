@@ -352,4 +352,5 @@ def test_as_many_nodes_are_taken_as_values_need():
         given[1][:] += np.random.default_rng(0).normal(size=(8, 2))
         marginal.choose_nodes(*given)
         found.append(len(marginal.nodes))
-    assert found[0] < found[1]
+    # Ten for each effect are the most.
+    assert found[0] < found[1] == 100
