@@ -197,9 +197,14 @@ KINDS = {
 
 
 @cache
+def _fitted(name, **settings):
+    return (EVERY | ONLINE)[name].fit(**settings)
+
+
 def fitted(name, **settings):
     """Fitted once for all tests, none of which changes it."""
-    return (EVERY | ONLINE)[name].fit(**settings)
+    known = (EVERY | ONLINE)[name].estimator.get_params(deep=False)
+    return _fitted(name, **{k: v for k, v in settings.items() if known.get(k, v) != v})
 
 
 def each(cases, *needed, slow=()):

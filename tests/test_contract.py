@@ -23,7 +23,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 
 # These go the way of another through a fit.
 LIKE_OTHERS = (
-    "ordered classes", "normal", "poisson", "groups, normal", "groups, classes",
+    "ordered classes", "normal", "poisson", "groups, poisson", "groups, classes",
     "groups, ordered", "three classes",
 )  # fmt: skip
 every = each(KINDS, slow=LIKE_OTHERS)
@@ -126,7 +126,7 @@ def test_rows_that_change_after_a_fit_give_no_silent_numbers(name, monkeypatch):
 
 
 # Of a likelihood with groups and without, and of all others in the slow tests.
-WEIGHTED = {"two classes", "normal", "poisson", "groups, poisson", "mixture"}
+WEIGHTED = {"two classes", "normal", "poisson", "groups, normal", "mixture"}
 
 
 @each(EVERY, "set_fit_request", slow={*EVERY} - WEIGHTED)
