@@ -268,7 +268,7 @@ def test_simulation_based_calibration(drawn):
     probability is uniform.
     """
     rng, ranks = np.random.default_rng(0), []
-    for seed in range(120):
+    for seed in range(80):
         model, data, truth = drawn(rng)
         fitted = model.set_params(random_state=seed).fit(*data).posterior_
         ranks.append([fitted.marginal(j).cdf(x) for j, x in enumerate(truth)])

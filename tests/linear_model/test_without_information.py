@@ -68,7 +68,11 @@ COUNTS = {
     ),
     "crossed": (GroupedPoisson, {"groups": [2, 3]}),
 }  # fmt: skip
-QUICK = [("flat", "poisson", 1), ("groups", "poisson", 0)]
+QUICK = [
+    ("flat", "poisson", 1),
+    ("flat", "negative_binomial", 0),
+    ("groups", "poisson", 0),
+]
 
 
 @pytest.mark.parametrize(
