@@ -170,7 +170,6 @@ RUNS = (
            "--name", f"matrix_factorization_curves_1m_{name}"), 10)
       for name, more in (
           ("normal_constant", ("--means", "normal", "--starts", "3")),
-          ("normal_rank_10", ("--means", "normal", "--starts", "3", "--ranks", "10")),
           ("embedding", ("--starts", "3", "--ranks", "5")))),
     Run("matrix_factorization", ("residual", "--replicates", "1"), 20,
         ("matrix_factorization_residual",)),

@@ -47,6 +47,9 @@ MODELS = {
     "BoostedBayesianLogisticRegression": BoostedBayesianLogisticRegression(
         random_state=0
     ),
+    "BoostedBayesianLogisticRegression, averages": BoostedBayesianLogisticRegression(
+        random_state=0, sharpen=False
+    ),
     "LogisticRegression": LogisticRegression(),
     "LogisticRegressionCV": LogisticRegressionCV(
         scoring="neg_log_loss", use_legacy_attributes=False, l1_ratios=(0.0,)
