@@ -189,7 +189,7 @@ def test_tables_of_benchmarks_are_those_of_the_results():
 
 def test_quoted_tables_name_what_is_missing():
     headings, *rows = quoted_table("many_rows", "rows; CPU s / rows=s a row", "more")
-    assert headings == ["rows", "s a row"] and rows[0][0] == "10,000"
+    assert headings == ["rows", "s a row"] and "10,000" in [row[0] for row in rows]
     with pytest.raises(ValueError, match="'no such': 0"):
         quoted_table("many_rows", "rows", "no such")
     with pytest.raises(ValueError, match="meets 'rows=7'"):
