@@ -37,9 +37,12 @@ def definitions():
 
 
 def meets(row, conditions):
-    """Whether a row has every value of ``column=value; column=value``."""
+    """Whether a row has every value of ``column=value; column=value``.
+
+    Tables of one file need not have the same columns.
+    """
     pairs = (one.split("=", 1) for one in conditions.split("; ") if one)
-    return all(str(row[name]) == value for name, value in pairs)
+    return all(str(row.get(name)) == value for name, value in pairs)
 
 
 def figure(name):
