@@ -68,7 +68,8 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, FlatRegression):
         equation 4). ``"auto"``: the latter where `prior` and `prior_scale` are "auto"
         and rows x columns x classes x (d + 400) + d^3 at most 3e9, for d coefficients,
         as many as rows in each class at most. Else, for False and in `partial_fit`,
-        averages over the posterior, of which all but predictions is.
+        averages over the posterior, which are better where classes overlap much. All
+        other answers are the posterior's in any case.
     max_iter : int or "auto", default="auto"
         Boosting iterations in total, the first component included: 1 is one Gaussian.
         Nodes, such as components for 4 to 21 scales of the prior, come in one by one,
