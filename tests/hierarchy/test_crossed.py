@@ -317,3 +317,15 @@ def test_rows_that_differ_in_their_response_are_one(likelihood, response, kind):
         found, kind(rows, Apart()).value_and_score(*parts), strict=True
     ):
         np.testing.assert_allclose(one, other, atol=1e-6)
+
+
+def test_modes_do_not_depend_on_where_their_search_began():
+    """After the first draws it begins where a quadratic through these leads."""
+    rows = of("nested", counts)
+    marginal = LaplaceMarginal(rows, Poisson(), np.array([1.0, 3.0]))
+    levels = np.random.default_rng(11).normal(size=(20, 2))
+    none = np.empty((20, 0))
+    value, score = marginal.value_and_score(none, levels)
+    alone = [marginal.value_and_score(none[:1], one[None]) for one in levels[12:]]
+    np.testing.assert_allclose(value[12:], [one[0][0] for one in alone], atol=1e-7)
+    np.testing.assert_allclose(score[12:], [one[1][0] for one in alone], atol=1e-6)
