@@ -108,6 +108,7 @@ CLASSES = {
         X, Y, np.full(30, 1e8), {}, lambda f: f.posterior_.std().max() < 1e-2, False
     ),
     "one class weighs": (X, Y, (Y == 1) * 1.0, {}, one_class, False),
+    "all rows alike": (np.ones((30, 3)), Y, ONES, {}, near_the_share, False),
     "sparse zeros": (sparse.csr_matrix((30, 3)), Y, ONES, {}, near_the_share, False),
     "narrow prior": (
         X, Y, ONES, {"prior_scale": 1e-6}, lambda f: np.abs(f.coef_).max() < 1e-5, True
