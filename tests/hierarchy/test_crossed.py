@@ -1,7 +1,6 @@
 """Effects of several factors integrated out, against brute force."""
 
 from dataclasses import replace
-from itertools import product
 
 import numpy as np
 import pytest
@@ -58,13 +57,13 @@ def test_gradients_of_laplace_are_those_of_its_value(
     marginal, n = LaplaceMarginal(rows, likelihood, scale), 2 * (scale is None)
     theta = points(rows, n_further, 2)[:, 2 - n :]
 
-    def at(theta):
+    def parts(theta):
         levels = theta[:, n : n + n_scales(rows)]
-        further = theta[:, n + n_scales(rows) :].T
-        return marginal.value_and_score(theta[:, :n], levels, *further)
+        return theta[:, :n], levels, *theta[:, n + n_scales(rows) :].T
 
-    slopes = differences(lambda theta: at(theta)[0], theta)
-    np.testing.assert_allclose(at(theta)[1], slopes, atol=1e-6)
+    _, score = marginal.value_and_score(*parts(theta))
+    slopes = differences(lambda t: marginal.value(*parts(t)), theta, at_once=False)
+    np.testing.assert_allclose(score, slopes, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["slopes", "crossed", "nested"])
@@ -149,7 +148,7 @@ def test_weights_of_draws_know_how_the_skewed_map_stretches():
 def test_weights_of_draws_make_laplace_exact(likelihood, response):
     rows = grouped(((3, 1), (2, 1)), response, n=14)
     noise = likelihood.n_further
-    theta, n = points(rows, noise)[:1], 500
+    theta, n = points(rows, noise)[:1], 250
     marginal = LaplaceMarginal(rows, likelihood)
     laplace, _ = marginal.value_and_score(*split(theta, rows, noise))
     if noise:
@@ -164,8 +163,11 @@ def test_weights_of_draws_make_laplace_exact(likelihood, response):
 
     # The integral over five effects by a product of rules around the draws.
     node, share = hermegauss(5)
-    grid = np.array(list(product(node, repeat=5)))
-    share = np.array(list(product(np.log(share / share.sum()), repeat=5))).sum(axis=1)
+    grid, shares = (
+        np.stack(np.meshgrid(*[axis] * 5), axis=-1).reshape(-1, 5)
+        for axis in (node, np.log(share / share.sum()))
+    )
+    share = shares.sum(axis=1)
     Z, scale_of = effects_matrix(rows)
     scale = np.exp(split(theta, rows)[1][0])[scale_of]
     root = np.linalg.cholesky(np.cov(flat.T))
@@ -268,10 +270,10 @@ def test_modes_far_from_others_are_found(order, monkeypatch):
         [0.02 * rng.normal(size=(24, 3)), 2.0 * rng.normal(size=(12, 3))]
     )
     value, score = marginal.value_and_score(none, levels)
-    alone = [marginal.value_and_score(none[:1], one[None]) for one in levels]
-    np.testing.assert_allclose(value, [one[0][0] for one in alone], rtol=1e-6)
+    alone = [marginal.value_and_score(none[:1], one[None]) for one in levels[24:]]
+    np.testing.assert_allclose(value[24:], [one[0][0] for one in alone], rtol=1e-6)
     np.testing.assert_allclose(
-        score, [one[1][0] for one in alone], rtol=1e-4, atol=1e-5
+        score[24:], [one[1][0] for one in alone], rtol=1e-4, atol=1e-5
     )
     np.testing.assert_allclose(marginal.value(none, levels), value, rtol=1e-6)
 
