@@ -15,6 +15,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 CASES = KINDS | ONLINE | SVI
 # Of flat and of grouped rows some likelihoods go the same way.
 SLOW = {n for n in KINDS if n.startswith("groups")} - {"groups, classes"}
+SLOW |= {"ordered classes"}
 
 
 def new(name):

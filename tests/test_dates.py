@@ -15,7 +15,7 @@ from skboost import (
 )
 from skboost.decomposition import RatingRegressor
 
-from .cases import KINDS, LINEAR, ONLINE, SVI
+from .cases import KINDS, LINEAR, ONLINE, SVI, each
 
 pd = pytest.importorskip("pandas")
 pytestmark = pytest.mark.filterwarnings(
@@ -61,7 +61,10 @@ def some(every, all_of, one):
     return [*every][[*all_of].index(one) % 5 :: 5]
 
 
-@pytest.mark.parametrize("name", CASES)
+@each(
+    CASES,
+    slow=("groups, ordered", "groups, classes", "groups, poisson", "ordered classes"),
+)
 def test_columns_of_dates_are_refused_by_name_in_fit_and_predict(name):
     case = CASES[name]
     names = [str(i) for i in range(case.X.shape[1])]

@@ -275,7 +275,7 @@ def test_an_improper_density_ends_with_a_warning(name, objective):
     with pytest.warns(ConvergenceWarning, match="seems to be improper") as caught:
         result = boost_posterior(
             lambda t: value(*t.T), 2, gradient=lambda t: np.stack(slopes(*t.T), 1),
-            objective=objective, random_state=0, max_iter=50,
+            objective=objective, random_state=0, max_iter=50, search=GreedySearch(64),
         )  # fmt: skip
     (warning,) = (w for w in caught if w.category is ConvergenceWarning)
     assert warning.filename == __file__

@@ -21,6 +21,8 @@ from skboost.mixture._rows import MixtureRows
 from skboost.strategies import GreedySearch
 from skboost.targets import Table
 
+from .kinds import over
+
 N = 1500
 
 
@@ -83,7 +85,7 @@ def assert_same_posterior(one, two, tol=1e-6):
     assert_allclose(one.elbo_, two.elbo_, atol=tol * N)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@over("kind", KINDS, slow=["negative binomial"])
 def test_blocks_give_the_fit_of_all_rows(kind, data):
     model, y = model_of(kind)
     arrays = [data["X"], data[y], data["weight"]]
@@ -310,6 +312,7 @@ def test_batches_of_a_mapped_file(clusters, tmp_path, monkeypatch):
     np.save(tmp_path / "X.npy", clusters[:400].astype("f4"))
     X = np.load(tmp_path / "X.npy", mmap_mode="r")
     settings = {"batch_size": 100, "effective_batch_size": 50, "max_iter": 2}
+    settings["covariance_prior"] = None
     found = mixture(**settings).fit(X)
     monkeypatch.setattr("skboost._rows.MAX_BYTES", 0)
     monkeypatch.setattr("skboost._row_blocks.MAX_BYTES", 1 << 40)

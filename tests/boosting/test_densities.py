@@ -13,7 +13,7 @@ from .conftest import KNOWN
 
 @pytest.mark.parametrize(("name", "n"), [("two modes", 3), ("figure 1b", 2)])
 def test_two_modes_are_found(boosted, reverse_kl, name, n):
-    result = boosted(name, random_state=0)
+    result = boosted(name, search=GreedySearch(512), random_state=0)
     assert result.converged
     assert result.posterior.n_components <= n
     assert reverse_kl(name, result.posterior) < 1e-3

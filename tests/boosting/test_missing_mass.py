@@ -70,8 +70,7 @@ def test_the_mass_that_the_first_component_misses_is_found(name, corrective, rec
 def test_the_unstopped_residual_objective_does_not_find_it():
     objective = ResidualGain(early_stopping=False)
     with pytest.warns(UserWarning, match="degenerated"):
-        few = GreedySearch(256, refine=False, max_components=1)
-        result = boost(
-            "ring", corrective="none", objective=objective, search=few, max_iter=4
-        )
+        few = GreedySearch(64, refine=False, max_components=1)
+        few = {"search": few, "max_iter": 2, "orbit": None}
+        result = boost("ring", corrective="none", objective=objective, **few)
     assert result.posterior.n_components == 1

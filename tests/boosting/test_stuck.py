@@ -96,7 +96,7 @@ class TestFirstMixture:
         [(30.0, 12.0), (1.0, 12.0 / (1.0 + np.exp(-1.0))), (-12.0, 0.0)],
     )
     def test_it_goes_where_the_mass_is(self, engine, log_share, centre):
-        state, _ = engine(self.two_modes(log_share), dim=2).init()
+        state, _ = engine(self.two_modes(log_share), dim=2, search_modes=True).init()
         assert len(state.modes.components) == 2
         assert_allclose(state.mixture.mean(), centre, atol=0.5)
 
@@ -197,9 +197,9 @@ class TestLastLook:
     def only_its_own(self, engine):
         """A state of one component that knows of no mode but its own."""
         start = {"starts": np.array([[8.0]])}
-        state, _ = engine("far modes", search_modes=False, **start).init()
+        state, _ = engine("far modes", **start).init()
         assert state.mixture.n_components == 1
-        return engine("far modes", **start), state
+        return engine("far modes", search_modes=True, **start), state
 
     def test_a_mode_that_searches_missed_gets_a_component(self, engine):
         boosting, state = self.only_its_own(engine)
@@ -211,7 +211,7 @@ class TestLastLook:
         assert again.fresh.elbo().value > state.fresh.elbo().value + 0.3
 
     def test_it_changes_nothing_where_nothing_is_missed(self, engine):
-        boosting = engine("normal", dim=2)
+        boosting = engine("normal", dim=2, search_modes=True)
         state, _ = boosting.init()
         assert boosting.last_look(state)[1] is None
 

@@ -64,7 +64,8 @@ def test_every_component_chooses_for_itself():
         cauchy = -anp.log1p(wide**2) - np.log(3 * np.pi)
         return anp.logaddexp(normal, cauchy) - np.log(2)
 
-    settings = {"x0": [[0.0], [30.0]], "max_iter": 6, "tol": 1e-3, "random_state": 0}
+    settings = {"x0": [[0.0], [30.0]], "max_iter": 3, "tol": 1e-3, "random_state": 0}
+    settings["search"] = GreedySearch(256)
     family = StudentT(df=(1.0, 30.0))
     result = boost_posterior(log_density, 1, family=family, **settings)
     components = result.posterior.mixture.components
@@ -106,6 +107,7 @@ def test_gaussians_of_several_widths_come_together(centres):
         return logsumexp(tails, axis=1) - np.log(len(centres))
 
     settings = {"x0": centres, "orbit": None, "random_state": 0}
+    settings["search"] = GreedySearch(256)
     n = len(centres)
     second = boost_posterior(log_density, dim, max_iter=n + 1, **settings)
     before = second.history[n - 1]["elbo"]
@@ -123,5 +125,6 @@ def test_a_bend_gets_no_widths():
         x, y = theta[:, 0], theta[:, 1]
         return -0.5 * (x**2 / 4.0 + 4.0 * (y - x**2 / 4.0) ** 2)
 
-    result = boost_posterior(log_density, 2, max_iter=2, random_state=0)
+    few = {"search": GreedySearch(128), "max_iter": 2, "random_state": 0}
+    result = boost_posterior(log_density, 2, **few)
     assert result.history[1]["kind"] == "split"

@@ -24,7 +24,8 @@ ROOTS = {"objective": "hellinger", "tol": 0.0}
 
 
 def test_two_normals_need_two_components(boosted, densities):
-    result = boosted("figure 1b", max_iter=2, random_state=0, **ROOTS)
+    few = {"search": GreedySearch(512), "max_iter": 2, "random_state": 0}
+    result = boosted("figure 1b", **few, **ROOTS)
     assert squared_hellinger(densities["figure 1b"], result.posterior, 10.0) < 1e-4
 
 

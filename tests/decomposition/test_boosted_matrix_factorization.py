@@ -88,7 +88,7 @@ def test_the_elbo_is_that_of_fresh_draws():
     X, _ = low_rank((8, 6))
     fitted = model().fit(X)
     posterior, target = fitted.posterior_, target_of(fitted, X)
-    theta = posterior.mixture.sample(4000, np.random.default_rng(0))
+    theta = posterior.mixture.sample(1000, np.random.default_rng(0))
     ratio = target.log_density(theta) - posterior.mixture.log_density(theta)
     error = np.hypot(ratio.std(ddof=1) / np.sqrt(len(ratio)), fitted.elbo_se_)
     assert abs(ratio.mean() - fitted.elbo_) < 4.5 * error

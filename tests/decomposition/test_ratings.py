@@ -103,10 +103,15 @@ def test_it_is_split_searched_and_pickled_as_a_regression(fitted):
     )
 
 
-def test_any_factorisation_will_do():
-    boosted = BoostedMatrixFactorization(1, max_iter=1, random_state=0)
-    for model in (RatingRegressor(boosted), RatingRegressor()):
-        assert model.fit(X, Y).score(X, Y) > 0.2
+@pytest.fixture(scope="module")
+def boosted():
+    model = BoostedMatrixFactorization(1, max_iter=1, random_state=0)
+    return RatingRegressor(model).fit(X[1:], Y[1:])
+
+
+def test_any_factorisation_will_do(boosted):
+    for model in (boosted, RatingRegressor().fit(X[1:], Y[1:])):
+        assert model.score(X, Y) > 0.2
 
 
 KNOWN = np.array([user < "u40" and item < 100 for user, item in X])
@@ -180,11 +185,9 @@ def test_new_ratings_that_mean_nothing_are_refused_and_nothing_is_lost(
     assert np.array_equal(fitted.predict([["u03", 10], ["n", 10]], True), told)
 
 
-def test_a_factorisation_that_needs_all_ratings_says_so():
-    boosted = BoostedMatrixFactorization(1, max_iter=1, random_state=0)
-    model = RatingRegressor(boosted).fit(X[1:], Y[1:])
+def test_a_factorisation_that_needs_all_ratings_says_so(boosted):
     with pytest.raises(ValueError, match="must be an SVIMatrixFactorization for parti"):
-        model.partial_fit(X[:1], Y[:1])
+        boosted.partial_fit(X[:1], Y[:1])
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,12 @@ plt = pytest.importorskip("matplotlib.pyplot")
 X = load_iris().data[::3]
 
 
+FEW = {"max_iter": 1, "covariance_prior": None, "random_state": 0}
 MIXTURES = {
-    "boosted": lambda kind: BoostedGaussianMixture(
-        2, covariance_type=kind, max_iter=1, random_state=0
+    "boosted": lambda kind: BoostedGaussianMixture(2, covariance_type=kind, **FEW),
+    "svi": lambda kind: SVIGaussianMixture(
+        2, covariance_type=kind, **FEW | {"max_iter": 100}
     ),
-    "svi": lambda kind: SVIGaussianMixture(2, covariance_type=kind, random_state=0),
 }
 
 

@@ -43,6 +43,14 @@ def groups():
 
 
 @pytest.fixture(scope="session")
+def chains():
+    """Rows of groups that overlap, and a fit by Gibbs chains."""
+    X, _ = two_groups(40, apart=2.0)
+    gibbs = BoostedGaussianMixture(2, posterior="gibbs", random_state=0)
+    return X, gibbs.fit(X)
+
+
+@pytest.fixture(scope="session")
 def model():
     """Estimators for small tests, with any parameter changed."""
 

@@ -19,10 +19,11 @@ TINY = {"max_iter": 2}
 def models():
     for covariance in ("full", "diag"):
         settings = {"covariance_type": covariance, "random_state": 0}
-        yield SVIGaussianMixture(3, max_iter=30, **settings)
+        yield SVIGaussianMixture(3, max_iter=30, covariance_prior=None, **settings)
         yield BoostedGaussianMixture(2, **TINY, **settings)
     for prior in ({"mean_prior_type": "independent"}, {"known_covariances": COV}):
-        yield SVIGaussianMixture(2, max_iter=30, random_state=0, **prior)
+        prior |= {"covariance_prior": None, "random_state": 0}
+        yield SVIGaussianMixture(2, max_iter=30, **prior)
 
 
 @pytest.mark.parametrize("model", list(models()))

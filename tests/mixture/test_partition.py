@@ -12,13 +12,6 @@ from .conftest import two_groups
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
-@pytest.fixture(scope="module")
-def fit():
-    X, labels = two_groups(40, apart=2.0)
-    model = BoostedGaussianMixture(2, posterior="gibbs", random_state=0)
-    return X, model.fit(X)
-
-
 def _partitions(n):
     """All partitions of n rows, as labels in order of appearance."""
     found = [[0]]
@@ -51,8 +44,8 @@ def _drawn(fit, X, n_draws):
     return np.array(found)
 
 
-def test_no_partition_of_six_rows_is_nearer_to_independent_draws(fit):
-    X, model = fit
+def test_no_partition_of_six_rows_is_nearer_to_independent_draws(chains):
+    X, model = chains
     # Rows of either group, and those between them.
     some = X[np.argsort(X.sum(axis=1))[[0, 3, 18, 20, 36, 39]]]
     drawn, times = np.unique(_drawn(model, some, 100), axis=0, return_counts=True)
@@ -67,8 +60,8 @@ def test_no_partition_of_six_rows_is_nearer_to_independent_draws(fit):
     assert mean <= 3.0 * spread * np.sqrt(1 / 256 + 1 / 100)
 
 
-def test_labels_are_compact_and_the_same_again(fit):
-    X, model = fit
+def test_labels_are_compact_and_the_same_again(chains):
+    X, model = chains
     labels = model.partition(X)
     assert set(labels) == set(range(labels.max() + 1)) and len(labels) == len(X)
     assert np.array_equal(labels, model.partition(X))

@@ -394,7 +394,7 @@ def clusters(seed, n=90):
 
 
 def test_three_clusters_are_found():
-    model = SVIGaussianMixture(n_init=3, random_state=0)
+    model = SVIGaussianMixture(n_init=3, covariance_prior=None, random_state=0)
     search = EvidenceSearch(model, {"n_components": [1, 2, 3, 4]}).fit(clusters(0))
     assert search.best_params_ == {"n_components": 3}
     assert search.best_estimator_.elbo_ == search.best_elbo_

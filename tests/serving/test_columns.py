@@ -13,7 +13,10 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 CASES = KINDS | ONLINE | SVI | {"exposure": LINEAR["negative binomial"]}
 
 
-@each(CASES, "export")
+@each(
+    CASES, "export",
+    slow=("groups, ordered", "groups, poisson", "ordered classes", "exposure"),
+)  # fmt: skip
 def test_columns_in_another_order_give_the_same_answers(name, tmp_path):
     case = CASES[name]
     frame = pd.DataFrame(case.X, columns=[*"abc"][: case.X.shape[1]])
