@@ -1,5 +1,6 @@
 """Environment of the tests; read before NumPy and SciPy are imported."""
 
+import gc
 import os
 
 import pytest
@@ -115,6 +116,17 @@ def pytest_addoption(parser):
         action="store_true",
         help="run what the last run in this folder skipped, for want of an extra",
     )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Modules, trees and items stay: no garbage is looked for among them, ever."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(config, items):
