@@ -43,6 +43,23 @@ def plain():
     return logistic(**PLAIN).fit(X, Y)
 
 
+class LogGamma:
+    """Independent logarithms of gamma variables, unnormalised."""
+
+    def __init__(self, shape, rate=1.0):
+        self.shape, self.rate = shape, rate
+
+    def __call__(self, theta):
+        return np.sum(self.shape * theta - self.rate * np.exp(theta), axis=1)
+
+    def gradient(self, theta):
+        return self.shape - self.rate * np.exp(theta)
+
+    def boosted(self, dim, **settings):
+        own = {"gradient": self.gradient, "random_state": 0}
+        return boost_posterior(self, dim, **own | settings)
+
+
 def assert_elbo_is_that_of_draws(elbo, posterior, log_joint):
     theta = posterior.sample(2000, random_state=1)
     ratio = log_joint(theta) - posterior.log_density(theta)
@@ -98,14 +115,11 @@ def test_many_rows_pay_for_a_pilot_only():
 
 def test_what_a_probe_calls_little_is_skewed_where_a_pilot_is_cheap():
     """Ends of runs that saw less than tol left were never skewed: gp_regr kept .008."""
-
-    def log_density(theta):
-        return anp.sum(30.0 * theta - anp.exp(theta) * 30.0, axis=1)
-
-    result = boost_posterior(log_density, 2, **AUTO)
+    density = LogGamma(30.0, 30.0)
+    result = density.boosted(2)
     assert result.n_iter == 1 and result.history[0]["remaining_kl"] < 0.01
     assert result.orbiting.applied
-    plain = boost_posterior(log_density, 2, **PLAIN)
+    plain = density.boosted(2, **PLAIN)
     assert result.remaining_kl < 0.5 * plain.remaining_kl
 
 
@@ -148,10 +162,7 @@ def test_a_number_ends_a_run_by_what_remains_with_orbits():
 
 
 def test_a_number_ends_no_run_before_a_search_where_modes_may_hide():
-    def log_density(theta):
-        return anp.sum(30.0 * theta - anp.exp(theta) * 30.0, axis=1)
-
-    result = boost_posterior(log_density, 2, tol=0.05, random_state=0)
+    result = LogGamma(30.0, 30.0).boosted(2, tol=0.05)
     assert result.n_iter == 2 and result.converged
 
 
@@ -164,17 +175,13 @@ def test_what_few_draws_say_in_few_dimensions_more_confirm(monkeypatch):
         return remaining_after_orbits(*args, **kwargs)
 
     monkeypatch.setattr("skboost.boosting._convergence.remaining_after_orbits", spied)
-    boost_posterior(lambda t: 3 * t[:, 0] - anp.exp(t[:, 0]), 1, random_state=0)
+    LogGamma(3.0).boosted(1)
     assert asked[-2:] == [256, 2048]
 
 
 def test_what_remains_with_orbits_knows_its_error():
     """Its two means share their draws: their errors are not added."""
-
-    def log_density(theta):
-        return np.sum(30.0 * theta - np.exp(theta) * 30.0, axis=1)
-
-    target = CallableTarget(log_density, 3, vectorized=True)
+    target = CallableTarget(LogGamma(30.0, 30.0), 3, vectorized=True)
     params = np.append(np.zeros(3), np.full(3, -0.5 * np.log(25.0)))
     mixture = Mixture.single((DiagonalGaussian(), params))
     found = [
@@ -388,11 +395,6 @@ def test_boosting_goes_on_where_it_must_and_takes_longer():
 # --- results of any density
 
 
-def skewed(theta):
-    """Logarithms of gamma variables of shape 2.5."""
-    return (2.5 * theta - anp.exp(theta)).sum(axis=1)
-
-
 @pytest.mark.parametrize("options", [{"constraints": "positive"}, {"warp": "auto"}])
 def test_constraints_and_warps(options):
     """On the scale of the user, and behind a warp, weights are those of the density."""
@@ -410,8 +412,7 @@ def test_constraints_and_warps(options):
 
 def test_images_take_half_of_what_a_limit_leaves():
     def fitted(**options):
-        limits = {"max_iter": 1, "tol": 1e-3, "random_state": 0}
-        return boost_posterior(skewed, 2, **limits | options)
+        return LogGamma(2.5).boosted(2, max_iter=1, tol=1e-3, **options)
 
     before, whole = fitted(orbit=None).n_evaluations, fitted().n_evaluations
     # Enough for all images, of which half is not.
@@ -434,38 +435,25 @@ def test_a_number_of_images_is_taken_as_it_is():
     assert reports[0].elbo_ < reports[1].elbo_ < reports[2].elbo_
 
 
-def skewed_everywhere(theta):
-    """Skewed in every coordinate: a component takes few per cent of what remains."""
-    return anp.sum(theta - anp.exp(theta), axis=1)
-
-
 def test_images_take_the_place_of_components_that_gain_little():
-    result = boost_posterior(skewed_everywhere, 24, max_iter=4, random_state=0)
+    # Skewed in every coordinate: a component takes few per cent of what remains.
+    result = LogGamma(1.0).boosted(24, max_iter=4)
     assert len(result.history) == 2
     assert "twice as many images gain more than another component" in result.message
 
 
 @pytest.mark.slow
 def test_without_orbits_or_with_a_number_components_go_on():
-    few = {"dim": 24, "max_iter": 4, "random_state": 0}
-    for more in ({"orbit": None, "max_iter": 3}, {"tol": 0.01, "max_iter": 3}):
-        assert len(boost_posterior(skewed_everywhere, **few | more).history) == 3
+    for more in ({"orbit": None}, {"tol": 0.01}):
+        assert len(LogGamma(1.0).boosted(24, max_iter=3, **more).history) == 3
 
 
 def test_where_little_is_allowed_many_draws_confirm_few():
     """Of two skewed coordinates 256 draws see no tail: .011 nats were left."""
-
-    def log_density(theta):
-        return np.sum(2.0 * theta - np.exp(theta), axis=1)
-
-    def gradient(theta):
-        return 2.0 - np.exp(theta)
-
-    left = []
+    left, density = [], LogGamma(2.0)
     for seed in range(2):
-        told = {"gradient": gradient, "random_state": seed}
-        posterior = boost_posterior(log_density, 2, **told).posterior
+        posterior = density.boosted(2, random_state=seed).posterior
         theta = posterior.sample(8000, random_state=1)
-        left.append(np.mean(posterior.log_density(theta) - log_density(theta)))
+        left.append(np.mean(posterior.log_density(theta) - density(theta)))
     # Its evidence is one. With more draws .0045 are, of .01 that may.
     assert np.mean(left) < 0.0078

@@ -13,11 +13,13 @@ from skboost.transforms import Constraints, Periodic
 TURN = 2 * np.pi
 
 
-def von_mises(kappa, centre, period=TURN):
-    def log_density(theta):
-        return kappa * anp.cos(TURN / period * (theta[:, 0] - centre))
-
-    return log_density
+def von_mises(kappa, centre, **settings):
+    """A run for that density."""
+    return boost_posterior(
+        lambda theta: kappa * np.cos(theta[:, 0] - centre), 1,
+        gradient=lambda theta: -kappa * np.sin(theta - centre),
+        **{"constraints": "periodic", "random_state": 0} | settings,
+    )  # fmt: skip
 
 
 def spread(kappa):
@@ -44,9 +46,7 @@ def mass_of(posterior):
 
 @pytest.mark.parametrize(("kappa", "centre"), [(1.0, 3.0), (5.0, 0.0), (50.0, 6.2)])
 def test_a_von_mises_density_has_its_direction_spread_and_normaliser(kappa, centre):
-    result = boost_posterior(
-        von_mises(kappa, centre), 1, constraints="periodic", random_state=0
-    )
+    result = von_mises(kappa, centre)
     posterior, exact = result.posterior, spread(kappa)
     mean, std = posterior.mean()[0], posterior.std()[0]
     assert 0.0 <= mean < TURN
@@ -124,9 +124,7 @@ def test_the_cut_is_opposite_to_the_mass_where_other_coordinates_move_it():
 
 
 def test_files_and_continued_runs_have_the_same_circle(tmp_path):
-    settings = {"constraints": "periodic", "random_state": 0}
-    density = von_mises(5.0, 0.1)
-    result = boost_posterior(density, 1, max_iter=3, tol=0.0, **settings)
+    result = von_mises(5.0, 0.1, max_iter=3, tol=0.0)
     posterior = result.posterior
     points = posterior.sample(50, random_state=1)
     posterior.save(tmp_path / "posterior.npz")
@@ -139,8 +137,8 @@ def test_files_and_continued_runs_have_the_same_circle(tmp_path):
         assert_allclose(loaded.log_density(points), posterior.log_density(points))
         assert_allclose(loaded.mean(), posterior.mean())
         assert_allclose(loaded.sample(50, random_state=1), points)
-    first = boost_posterior(density, 1, max_iter=2, tol=0.0, **settings)
-    longer = boost_posterior(density, 1, max_iter=3, tol=0.0, start=first, **settings)
+    first = von_mises(5.0, 0.1, max_iter=2, tol=0.0)
+    longer = von_mises(5.0, 0.1, max_iter=3, tol=0.0, start=first)
     assert_allclose(longer.posterior.sample(50, random_state=1), points)
 
 
@@ -204,9 +202,7 @@ def test_what_is_no_period_is_refused(entry, wanted):
 
 def test_displays_of_arcs_stay_about_their_median():
     pytest.importorskip("matplotlib").use("agg")
-    result = boost_posterior(
-        von_mises(5.0, 0.1), 1, constraints="periodic", max_iter=1, random_state=0
-    )
+    result = von_mises(5.0, 0.1, max_iter=1)
     display = PosteriorDisplay.from_result(result, kind="interval")
     low, high = display.ax_.collections[0].get_segments()[0][:, 0]
     assert high - low == pytest.approx(2 * 1.645 * spread(5.0), rel=0.05)
@@ -217,16 +213,11 @@ def test_displays_of_arcs_stay_about_their_median():
 
 
 def test_few_evaluations_and_given_cuts():
-    density = von_mises(5.0, 0.1)
-    given = boost_posterior(
-        density, 1, constraints={0: ("periodic", 0.0, TURN, 3.5)}, random_state=0
-    )
+    given = von_mises(5.0, 0.1, constraints={0: ("periodic", 0.0, TURN, 3.5)})
     assert given.posterior.constraints.periodic[0].cut == 3.5
-    found = boost_posterior(density, 1, constraints="periodic", random_state=0)
+    found = von_mises(5.0, 0.1)
     assert apart(found.posterior.constraints.periodic[0].cut, 0.1 + np.pi) < 0.3
     with pytest.warns(UserWarning):
-        few = boost_posterior(
-            density, 1, constraints="periodic", max_evaluations=400, random_state=0
-        )
+        few = von_mises(5.0, 0.1, max_evaluations=400)
     assert few.n_evaluations <= 400
     assert apart(few.posterior.mean()[0], 0.1) < 0.2

@@ -39,13 +39,20 @@ def gamma(theta):
     return anp.sum((SHAPE - 1.0) * anp.log(theta) - theta, axis=-1)
 
 
+GRADIENTS = {
+    normal: np.negative,
+    banana: banana_gradient,
+    gamma: lambda theta: (SHAPE - 1.0) / theta - 1.0,
+}
+
+
 def two_modes(theta):
     return anp.logaddexp(normal(theta - 4.0), normal(theta + 4.0))
 
 
 def boost(log_density, dim, **settings):
-    settings = {"random_state": 0, "warp": "auto"} | settings
-    return boost_posterior(log_density, dim, **settings)
+    own = {"random_state": 0, "warp": "auto", "gradient": GRADIENTS.get(log_density)}
+    return boost_posterior(log_density, dim, **own | settings)
 
 
 @pytest.fixture(scope="module")

@@ -70,14 +70,11 @@ def test_smoothing_keeps_the_order_the_body_and_the_maximum():
 
 
 def test_smoothing_reduces_the_error_of_the_normalizer():
-    errors, rng = [], np.random.default_rng(0)
-    for _ in range(200):
-        x = rng.standard_normal(400)
-        log_w = stats.t(3).logpdf(x) - stats.norm.logpdf(x)
-        raw = logsumexp(log_w) - np.log(400)
-        errors.append([raw, log_mean_weight(psis(log_w).log_weights)[0]])
-    raw, smoothed = np.sqrt(np.mean(np.square(errors), axis=0))
-    assert smoothed < raw
+    x = np.random.default_rng(0).standard_normal((200, 400))
+    log_w = stats.t(3).logpdf(x) - stats.norm.logpdf(x)
+    raw = logsumexp(log_w, axis=1) - np.log(400)
+    smoothed = [log_mean_weight(psis(one).log_weights)[0] for one in log_w]
+    assert np.mean(np.square(smoothed)) < np.mean(np.square(raw))
 
 
 def test_weights_that_are_equal_or_zero_or_one_that_dominates():

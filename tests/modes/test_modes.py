@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
+from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 
 from skboost import boost_posterior
@@ -55,22 +56,39 @@ SHARES = np.array([0.1, 0.2, 0.3, 0.4])
 WIDE = np.exp(np.linspace(-3.0, 1.0, 28))
 
 
-def normals(means, weights, std=1.0):
-    """Normalised log density of a mixture of round normals."""
-    dim = means.shape[1]
-    log_weights = np.log(weights) - dim * np.log(std) - 0.5 * dim * np.log(2 * np.pi)
+class Normals:
+    """Normalised log density of a mixture of round normals, and its gradient."""
 
-    def log_density(theta):
-        square = anp.sum((theta[:, None, :] - means) ** 2, axis=2)
-        return logsumexp(log_weights - 0.5 * square / std**2, axis=1)
+    def __init__(self, means, weights, std=1.0):
+        dim, self.means, self.std = means.shape[1], means, std
+        self.log_weights = np.log(weights) - 0.5 * dim * np.log(2 * np.pi * std**2)
 
-    return log_density
+    def parts(self, theta):
+        square = anp.sum((theta[:, None, :] - self.means) ** 2, axis=2)
+        return self.log_weights - 0.5 * square / self.std**2
+
+    def __call__(self, theta):
+        return logsumexp(self.parts(theta), axis=1)
+
+    def gradient(self, theta):
+        share = softmax(self.parts(theta), axis=1)
+        return (share @ self.means - theta) / self.std**2
 
 
-corners = normals(CORNERS, SHARES)
+def boosted(log_density, dim=2, **settings):
+    """A run with the density's own gradient where it has one."""
+    own = {"gradient": getattr(log_density, "gradient", None), "random_state": 0}
+    return boost_posterior(log_density, dim, **own | settings)
+
+
+def target_of(log_density, dim=2):
+    return CallableTarget(log_density, dim, getattr(log_density, "gradient", None))
+
+
+corners = Normals(CORNERS, SHARES)
 # Limits under which a second mode is left out.
 kept_out = {"max_iter": 1, "search": GreedySearch(max_components=1)}
-lopsided = normals(np.array([[0.0, 0.0], [12.0, 5.0]]), np.array([0.6, 0.4]))
+lopsided = Normals(np.array([[0.0, 0.0], [12.0, 5.0]]), np.array([0.6, 0.4]))
 
 
 def weights_near(posterior, means, radius=4.0):
@@ -82,7 +100,7 @@ def weights_near(posterior, means, radius=4.0):
 
 def test_one_start_is_not_climbed_from_unless_a_box_has_more():
     box = Box(np.full(2, -10.0), np.full(2, 10.0), place=np.array)
-    target, start = CallableTarget(corners, 2), np.zeros((1, 2))
+    target, start = target_of(corners), np.zeros((1, 2))
     found = [
         ModeSearch(target, FullGaussian(), start, where, Settings()).from_starts()
         for where in (None, box)
@@ -93,7 +111,7 @@ def test_one_start_is_not_climbed_from_unless_a_box_has_more():
 
 def test_a_search_in_a_box_takes_half_of_the_evaluations_at_most():
     box = Box(np.full(2, -10.0), np.full(2, 10.0), place=np.array)
-    target = CallableTarget(corners, 2)
+    target = target_of(corners)
     search = ModeSearch(target, FullGaussian(), np.zeros((1, 2)), box, Settings())
     with target.ledger.within(Budget(max_evaluations=1200)):
         search.from_starts()
@@ -135,7 +153,7 @@ class TestClimbs:
         assert target.n_evaluations < 50 * most
 
     def test_climbs_do_not_depend_on_their_company(self):
-        target = CallableTarget(corners, 2)
+        target = target_of(corners)
         starts = np.random.default_rng(0).uniform(-10, 10, (5, 2))
         together = climb_all(target, starts, np.ones(2))
         alone = [climb_all(target, row[None], np.ones(2)) for row in starts]
@@ -193,7 +211,7 @@ class TestClimbs:
         starts = np.random.default_rng(0).uniform(-10, 10, (10, 2))
         spent, ends = [], []
         for arrived in (None, lambda x: np.linalg.norm(x - CORNERS[0], axis=1) < 0.2):
-            target = CallableTarget(corners, 2)
+            target = target_of(corners)
             ends.append(climb_all(target, starts, np.ones(2), arrived=arrived))
             spent.append(target.n_evaluations)
         assert spent[1] < spent[0]
@@ -203,14 +221,14 @@ class TestClimbs:
         assert np.array_equal(*away) and away[0].any()
         assert np.allclose(ends[0].points[~away[0]], ends[1].points[~away[0]])
 
-        target = CallableTarget(corners, 2)
+        target = target_of(corners)
         climb_all(target, starts, 1e-3 * np.ones(2), max_evaluations=35)
         assert target.n_evaluations <= 35 + 10
 
 
 class TestToldApart:
     def test_each_mode_is_counted_once(self):
-        target = CallableTarget(corners, 2)
+        target = target_of(corners)
         starts = np.random.default_rng(0).uniform(-10, 10, (64, 2))
         ends = climb_all(target, starts, np.ones(2))
         modes = add_ends(target, FullGaussian(), Modes(), ends)
@@ -248,7 +266,7 @@ class TestToldApart:
         assert len(add_ends(target, FullGaussian(), Modes(), ends).components) == n
 
     def test_a_slope_is_no_mode_of_its_own(self):
-        target = CallableTarget(corners, 2)
+        target = target_of(corners)
         points = np.vstack([CORNERS, CORNERS[1] + [2.0, -2.0]])
         settled = np.ones(5, dtype=bool)
         ends = Ends(points, target.log_density(points), settled)
@@ -306,7 +324,7 @@ class TestToldApart:
 
 class TestBoxes:
     def test_all_modes_are_found_with_their_weights(self):
-        result = boost_posterior(corners, 2, x0=(-10, 10), random_state=0)
+        result = boosted(corners, x0=(-10, 10))
         assert [one.n_components for one in result.stages] == [1, 2, 3, 4]
         assert_allclose(weights_near(result.posterior, CORNERS), SHARES, atol=0.02)
         assert_allclose(result.elbo, 0.0, atol=0.01)
@@ -340,7 +358,7 @@ class TestBoxes:
         ids=str,
     )
     def test_under_every_setting(self, settings):
-        result = boost_posterior(corners, 2, x0=(-10, 10), random_state=0, **settings)
+        result = boosted(corners, x0=(-10, 10), **settings)
         # One iteration for each; the mixture of roots has their products, too.
         whole = next(one for one in result.stages if one.n_components >= 4)
         # Weights of predefined steps are those of the recursion.
@@ -351,29 +369,34 @@ class TestBoxes:
 
     def test_on_the_users_scale(self):
         # Log-normal in the first coordinate: modes of the log at -2 and 3.
-        log_p = normals(np.array([[-2.0, -5.0], [3.0, 5.0]]), np.array([0.3, 0.7]), 0.3)
+        log_p = Normals(np.array([[-2.0, -5.0], [3.0, 5.0]]), np.array([0.3, 0.7]), 0.3)
 
         def log_density(theta):
             z = anp.log(theta[:, :1])
             return log_p(anp.concatenate([z, theta[:, 1:]], axis=1)) - z[:, 0]
 
-        result = boost_posterior(
-            log_density, 2, x0=([0.01, -9.0], [40.0, 9.0]),
-            constraints={0: "positive"}, random_state=0,
-        )  # fmt: skip
+        def gradient(theta):
+            z = np.column_stack([np.log(theta[:, 0]), theta[:, 1]])
+            jacobian = np.column_stack([1.0 / theta[:, 0], np.ones(len(theta))])
+            return (log_p.gradient(z) - [1.0, 0.0]) * jacobian
+
+        box, constraints = ([0.01, -9.0], [40.0, 9.0]), {0: "positive"}
+        result = boosted(
+            log_density, x0=box, constraints=constraints, gradient=gradient
+        )
         assert_allclose(result.elbo, 0.0, atol=0.01)
         low = (result.posterior.sample(20_000, random_state=0)[:, 0] < 1.5).mean()
         assert_allclose(low, 0.3, atol=0.02)
 
     def test_a_budget_bounds_the_search(self):
-        few = {"search": GreedySearch(32), "random_state": 0}
-        result = boost_posterior(corners, 2, x0=(-10, 10), max_evaluations=2000, **few)
-        alone = boost_posterior(corners, 2, x0=CORNERS[0], max_iter=1, **few)
+        few = {"search": GreedySearch(32)}
+        result = boosted(corners, x0=(-10, 10), max_evaluations=2000, **few)
+        alone = boosted(corners, x0=CORNERS[0], max_iter=1, **few)
         assert result.n_evaluations < 0.6 * 2000 + 8 * alone.n_evaluations
 
     def test_max_components_holds_from_the_first_iteration(self):
         limits = {"search": GreedySearch(max_components=3), "max_iter": 3}
-        result = boost_posterior(corners, 2, x0=(-10, 10), random_state=0, **limits)
+        result = boosted(corners, x0=(-10, 10), **limits)
         assert max(h["n_components"] for h in result.history) <= 3
 
 
@@ -382,9 +405,8 @@ class TestBoxes:
 def test_ten_normals_in_a_box(dim, seed):
     rng = np.random.default_rng([dim, seed])
     means, weights = rng.uniform(-10, 10, (10, dim)), rng.dirichlet(np.full(10, 20.0))
-    result = boost_posterior(
-        normals(means, weights), dim, x0=(-10, 10), random_state=seed
-    )
+    density = Normals(means, weights)
+    result = boosted(density, dim, x0=(-10, 10), random_state=seed)
     theta = result.posterior.sample(20_000, random_state=1)
     square = ((theta[:, None] - means) ** 2).sum(axis=2)
     table = np.log(weights) - 0.5 * square
@@ -397,13 +419,13 @@ class TestProbes:
     """What is outside the mixture, and what no probe can see."""
 
     def test_a_run_goes_where_probes_find_mass(self):
-        result = boost_posterior(lopsided, 2, random_state=0)
+        result = boosted(lopsided)
         assert_allclose(result.elbo, 0.0, atol=0.01)
         assert "uncertified" not in result.message
 
     def test_a_mode_that_is_left_out_is_reported(self):
         with pytest.warns(ConvergenceWarning, match="uncertified"):
-            result = boost_posterior(lopsided, 2, random_state=0, **kept_out)
+            result = boosted(lopsided, **kept_out)
         assert not result.converged
         assert_allclose(result.elbo, np.log(0.6), atol=0.01)
         assert "about 40 %" in result.message or "about 39 %" in result.message
@@ -417,9 +439,7 @@ class TestProbes:
             return lopsided(anp.log(theta)) - anp.sum(anp.log(theta), axis=1)
 
         with pytest.warns(ConvergenceWarning, match="uncertified"):
-            result = boost_posterior(
-                log_density, 2, constraints="positive", random_state=0, **kept_out
-            )
+            result = boosted(log_density, constraints="positive", **kept_out)
         place = json.loads(
             result.message.partition("x0 of boost_posterior): ")[2].partition(". ")[0]
         )
@@ -430,16 +450,16 @@ class TestProbes:
         means = np.array([[0.0, 0.0], [12.0, 5.0]])
 
         def log_density(theta):
-            thin = normals(means[1:], np.ones(1), std=0.01)(theta) + np.log(1e-4)
-            return anp.logaddexp(normals(means[:1], np.ones(1))(theta), thin)
+            thin = Normals(means[1:], np.ones(1), std=0.01)(theta) + np.log(1e-4)
+            return anp.logaddexp(Normals(means[:1], np.ones(1))(theta), thin)
 
-        result = boost_posterior(log_density, 2, max_iter=1, random_state=0)
+        result = boosted(log_density, max_iter=1)
         assert "uncertified" not in result.message
 
     def test_a_light_mode_is_left_out_and_said_to_be(self):
         means = np.array([[0.0, 0.0], [12.0, 5.0]])
-        light = normals(means, np.array([0.996, 0.004]))
-        result = boost_posterior(light, 2, random_state=0)
+        light = Normals(means, np.array([0.996, 0.004]))
+        result = boosted(light)
         assert result.converged and result.posterior.n_components == 1
         assert [mode.in_mixture for mode in result.modes_found] == [True, False]
         assert_allclose(result.modes_found[1].mass, 0.004, rtol=0.05)
@@ -449,10 +469,10 @@ class TestProbes:
         angles = np.arange(6) * np.pi / 3.0
         around = 15.0 * np.column_stack([np.cos(angles), np.sin(angles)])
         means = np.concatenate([np.zeros((1, 2)), around])
-        density = normals(means, np.array([0.964, *np.full(6, 0.006)]))
-        parts = {"search": GreedySearch(**limits), "random_state": 0}
+        density = Normals(means, np.array([0.964, *np.full(6, 0.006)]))
+        parts = {"search": GreedySearch(**limits)}
         with pytest.warns(ConvergenceWarning) if limits else nullcontext():
-            result = boost_posterior(density, 2, **parts)
+            result = boosted(density, **parts)
         lacking = sum(one.mass for one in result.modes_found if not one.in_mixture)
         # Each has less than the default `tol` of .01, all have .036.
         assert result.converged == (lacking <= 0.01)
@@ -461,10 +481,8 @@ class TestProbes:
 
     @pytest.mark.parametrize("dim", [2, 201])
     def test_the_message_says_where_none_were_sent(self, dim):
-        result = boost_posterior(
-            lambda theta: -0.5 * anp.sum(theta**2, axis=1),
-            dim, max_iter=1, family="gaussian-diag", random_state=0,
-        )  # fmt: skip
+        density = Normals(np.zeros((1, dim)), np.ones(1))
+        result = boosted(density, dim, max_iter=1, family="gaussian-diag")
         assert ("201 coordinates" in result.message) == (dim == 201)
 
     @pytest.mark.parametrize(
@@ -485,7 +503,12 @@ class TestProbes:
             z = anp.einsum("nki,kij->nkj", theta[:, None] - means, maps)
             return logsumexp(constants - 0.5 * anp.sum(z**2, axis=2), axis=1)
 
-        result = boost_posterior(log_density, dim, random_state=0)
+        def gradient(theta):
+            z = np.einsum("nki,kij->nkj", theta[:, None] - means, maps)
+            share = softmax(-0.5 * (z**2).sum(axis=2), axis=1)
+            return -np.einsum("nkj,kij->ni", share[..., None] * z, maps)
+
+        result = boosted(log_density, dim, gradient=gradient)
         assert_allclose(result.elbo, 0.0, atol=0.01)
         assert_allclose(result.log_evidence, 0.0, atol=0.01)
         assert len(result.modes_found) == n
@@ -504,18 +527,23 @@ class TestProbes:
             tails = -0.5 * (4 + dim) * anp.log1p(anp.sum(z**2, axis=2) / 4.0)
             return logsumexp(tails - dim * np.log(scales), axis=1)
 
-        result = boost_posterior(log_density, dim, max_iter=1, random_state=0)
+        def gradient(theta):
+            z = (theta[:, None] - means) / scales[:, None]
+            bend = 4.0 + (z**2).sum(axis=2)
+            tails = -0.5 * (4 + dim) * np.log(bend) - dim * np.log(scales)
+            share = softmax(tails, axis=1) * (4 + dim) / bend / scales
+            return -np.einsum("nk,nki->ni", share, z)
+
+        result = boosted(log_density, dim, gradient=gradient, max_iter=1)
         assert len(result.modes_found) == 3
         assert min(mode.n_climbs for mode in result.modes_found) > 1
 
     def test_one_mode_is_said_to_be_the_only_one(self):
-        result = boost_posterior(
-            lambda theta: -0.5 * anp.sum(theta**2, axis=1), 2, random_state=0
-        )
+        result = boosted(Normals(np.zeros((1, 2)), np.ones(1)))
         assert "climbs led to a second mode" in result.message
         (mode,) = result.modes_found
         assert mode.in_mixture and mode.mass == 1.0 and mode.n_climbs > 16
-        assert_allclose(result.log_evidence, np.log(2 * np.pi), atol=1e-6)
+        assert_allclose(result.log_evidence, 0.0, atol=1e-6)
 
     def test_a_point_of_rounding_is_no_mode(self):
         family = DiagonalGaussian()
@@ -532,12 +560,12 @@ class TestProbes:
     def test_no_probe_sees_a_mode_far_beyond_all_of_them(self):
         """Documented: a clean message is no proof. Only a box or a start helps."""
         means = np.array([[0.0, 0.0], [1e5, 0.0]])
-        hidden = normals(means, np.array([0.5, 0.5]))
-        result = boost_posterior(hidden, 2, random_state=0)
+        hidden = Normals(means, np.array([0.5, 0.5]))
+        result = boosted(hidden)
         assert result.converged and "uncertified" not in result.message
         assert_allclose(result.elbo, np.log(0.5), atol=0.01)
         assert result.remaining_kl < 0.01
-        assignment = boost_posterior(hidden, 2, x0=means, random_state=0)
+        assignment = boosted(hidden, x0=means)
         assert_allclose(assignment.elbo, 0.0, atol=0.01)
 
 
@@ -545,7 +573,7 @@ class TestProbes:
 def test_a_search_ends_at_so_many_times_the_climbs_to_the_last_mode(first, n_climbs):
     """Four times; the starts lead to a second, light mode at a climb that is given."""
     means = np.array([[0.0, 0.0], [20.0, 0.0]])
-    target = CallableTarget(normals(means, np.array([0.999, 0.001])), 2)
+    target = target_of(Normals(means, np.array([0.999, 0.001])))
     search = ModeSearch(target, FullGaussian(), means[:1], None, Settings())
 
     asked = []
@@ -598,7 +626,7 @@ def test_scores_that_overflow_far_out_say_nothing_of_curvature():
         return anp.sum(2 * theta - anp.exp(theta), axis=1)
 
     family = LowRankGaussian(rank=1)
-    result = boost_posterior(log_density, 4, family=family, max_iter=2, random_state=0)
+    result = boosted(log_density, 4, family=family, max_iter=1)
     (mode,) = result.modes_found
     assert_allclose(mode.location, np.log(2.0), atol=1e-3)
 
@@ -653,7 +681,7 @@ class TestPromising:
     MEANS = np.array([[0.0, 0.0], [30.0, 0.0]])
 
     def kept(self, counts, n, points):
-        target = CallableTarget(normals(self.MEANS, np.array([0.5, 0.5])), 2)
+        target = target_of(Normals(self.MEANS, np.array([0.5, 0.5])), 2)
         family = FullGaussian()
         # The first is known with other correlations: the score points past it.
         shapes = [[1.0, 0.8], [0.8, 1.0]], np.eye(2)
@@ -806,7 +834,7 @@ class TestPoles:
         "x0", [None, pytest.param((-5, 5), marks=pytest.mark.slow)]
     )
     def test_an_integrable_pole_swallows_nothing(self, x0):
-        result = boost_posterior(self.pole(0.5), 1, x0=x0, random_state=0)
+        result = boosted(self.pole(0.5), 1, x0=x0)
         assert "improper" not in result.message
         # The truth, by substituting x = 3 + sign u^2, which takes the pole away.
         u = np.linspace(0.0, 6.0, 200_001)
@@ -820,7 +848,7 @@ class TestPoles:
     @pytest.mark.parametrize("x0", [None, (-5, 5)])
     def test_a_pole_with_infinite_mass_is_refused(self, x0):
         with pytest.warns(ConvergenceWarning, match="improper.*shrunk onto"):
-            result = boost_posterior(self.pole(1.5), 1, x0=x0, random_state=0)
+            result = boosted(self.pole(1.5), 1, x0=x0)
         assert not result.converged
 
     @pytest.mark.slow
@@ -858,7 +886,7 @@ def test_an_end_on_the_slope_of_a_heavy_tail_is_no_mode():
 
 def test_what_is_a_little_below_everywhere_is_no_mode_that_is_missed():
     """A mixture that is far too wide is low at the mode, and has it all the same."""
-    target = CallableTarget(normals(np.zeros((1, 2)), np.ones(1)), 2)
+    target = target_of(Normals(np.zeros((1, 2)), np.ones(1)), 2)
     ends = climb_all(target, np.array([[1.0, -1.0]]), np.ones(2))
     modes = weighed(target, add_ends(target, FullGaussian(), Modes(), ends), 0)
     family = FullGaussian()

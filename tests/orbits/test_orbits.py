@@ -33,6 +33,7 @@ STEP = GRID[1] - GRID[0]
 # Off the lines through centres, whose images are infinitely far away.
 PLANE = np.stack(np.meshgrid(*2 * [np.linspace(-8.98, 7.02, 321)]), -1).reshape(-1, 2)
 CELL = (16.0 / 320) ** 2
+COARSE = PLANE.reshape(321, 321, 2)[::2, ::2].reshape(-1, 2)
 
 
 class LogGamma(Target):
@@ -164,7 +165,7 @@ def test_they_are_normalised(name, dim, order):
     elif order == 64:
         points, cell = PLANE, CELL
     else:
-        points, cell = PLANE.reshape(321, 321, 2)[::2, ::2].reshape(-1, 2), 4 * CELL
+        points, cell = COARSE, 4 * CELL
     q, _ = orbiting(LogGamma(dim), MIXTURES[name](dim), order, n=32)
     assert np.exp(q.log_density(points)).sum() * cell == pytest.approx(1.0, abs=5e-3)
 
@@ -268,8 +269,8 @@ def test_it_is_a_density_with_these_moments_draws_and_marginals(name, order):
 def test_second_moments_move_too():
     target, mixture = LogGamma(2), MIXTURES["one"](2)
     q, _ = orbiting(target, mixture, 16, n=2048)
-    p = np.exp(q.log_density(PLANE)) * CELL
-    apart = PLANE - p @ PLANE
+    p = np.exp(q.log_density(COARSE)) * 4 * CELL
+    apart = COARSE - p @ COARSE
     assert_allclose(q.covariance(), (p[:, None] * apart).T @ apart, atol=0.02)
     assert_allclose(q.std() ** 2, np.diag(q.covariance()))
 
@@ -444,7 +445,7 @@ def test_a_density_that_ends_keeps_what_is_inside():
 
     target = CallableTarget(density, 1, vectorized=False, failures="zero")
     mixture = Mixture.single(member(FULL, 1, 0.75, 0.8))
-    found = reweighted(target, mixture, 16, 0.0, 1e-3, np.random.default_rng(0))
+    found = reweighted(target, mixture, 4, 0.0, 1e-3, np.random.default_rng(0))
     q, report, left = found
     assert report.applied
     assert np.isfinite([report.gain, report.gain_se, left.value]).all()

@@ -5,7 +5,6 @@ import warnings
 import numpy as np
 import pytest
 from scipy import stats
-from scipy.integrate import quad
 
 from skboost.approximation import LogEvidence
 from skboost.posterior import ImportanceWarning, MixturePosterior, evaluate_log_joint
@@ -118,7 +117,8 @@ def test_a_target_that_vanishes_has_no_elbo(wide):
 
 
 def between(f):
-    return quad(f, -15, 15, points=[-3, 0, 1, 4], limit=400, epsabs=1e-12)[0]
+    x = np.linspace(-15.0, 15.0, 20_001)
+    return np.trapezoid(f(x), x)
 
 
 def true_hellinger_squared():

@@ -328,8 +328,7 @@ def test_a_point_that_is_missed_is_met_at_it_on_the_way_and_by_more_width():
     assert_allclose([np.diag(C)[0] for _, C in found], [1.0, 4.0, 4.0, 36.0])
 
 
-@pytest.mark.parametrize("apart", [1.6, 9.0], ids=["overlapping", "far"])
-@pytest.mark.parametrize("structure", ["full", "low_rank"])
+@pytest.mark.parametrize(("structure", "apart"), [("full", 9.0), ("low_rank", 1.6)])
 def test_modes_of_the_starts_get_components_of_the_family(structure, apart):
     def two_modes(theta):
         left, right = theta + apart * np.eye(3)[0], theta - apart * np.eye(3)[0]

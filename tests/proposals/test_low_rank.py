@@ -202,7 +202,7 @@ def test_columns_that_lose_on_other_draws_are_left_out(monkeypatch):
 
 
 def test_a_given_rank_stays():
-    gaussian = Spiked(30, n_strong=5)
+    gaussian = Spiked(16, n_strong=5)
     result = gaussian.boosted(
         family=Gaussian("low_rank", 3), max_iter=2, search=GreedySearch(64)
     )

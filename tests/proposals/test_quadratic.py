@@ -289,7 +289,7 @@ def test_ordered_classes_have_the_moments_of_weighted_draws():
     covariance = np.tensordot(nodes.weights, covariances, 1)
     covariance = covariance + (away.T * nodes.weights) @ away
     rng = np.random.default_rng(0)
-    theta = rng.multivariate_normal(mean, 1.2 * covariance, 8000)
+    theta = rng.multivariate_normal(mean, 1.2 * covariance, 4000)
     log_w = target.log_density(theta)
     log_w -= multivariate_normal(mean, 1.2 * covariance).logpdf(theta)
     share = np.exp(log_w - log_w.max())

@@ -20,7 +20,7 @@ from skboost.proposals._factors import _sizes
 from skboost.strategies import ResidualGain, StochasticSearch
 
 # Fewer steps than by default: components that run away magnify rounding.
-RANK, SHAPE, N_DRAWS, N_STEPS = 2, (4, 3), 8, 60
+RANK, SHAPE, N_DRAWS, N_STEPS = 2, (4, 3), 8, 30
 PUBLISHED = ResidualGain(early_stopping=False)
 
 

@@ -61,10 +61,10 @@ def test_mixtures_of_full_gaussians_alone_have_such_a_beginning():
 
 @pytest.mark.parametrize("k", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_updates_of_classes_far_apart_predict_them(k):
-    X, y = make_blobs(120, centers=6.0 * np.eye(3)[:k], random_state=0)
+    X, y = make_blobs(60, centers=6.0 * np.eye(3)[:k], random_state=0)
     labels = np.arange(k)
     model = BoostedBayesianLogisticRegression(random_state=0)
-    for rows in np.split(np.arange(120), 3):
+    for rows in np.split(np.arange(60), 3):
         model.partial_fit(X[rows], y[rows], classes=labels)
     assert model.score(X, y) == 1.0
     assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
