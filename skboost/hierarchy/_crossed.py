@@ -18,7 +18,7 @@ from scipy.sparse import block_diag, bsr_array, csc_array, csr_array, issparse
 
 from skboost.hierarchy._covariances import Covariances
 from skboost.hierarchy._precision import Gram, InverseEntries, Precision
-from skboost.hierarchy._rows import main_factor
+from skboost.hierarchy._rows import GroupSums, main_factor
 from skboost.targets import bounded_exp
 
 # Effects outside the main factor: their Schur complement takes 8 n^2 bytes and n^3 / 3
@@ -167,6 +167,7 @@ class CrossedEffects:
         self.scale_of, self._order = np.concatenate(scale_of), order
         positions, columns = np.hstack(positions), np.hstack(columns)
         self.Z = _by_row(positions, columns, len(self.scale_of)).T
+        self._over_groups = GroupSums(self.codes, self.n_groups)
         self.main = columns[:, : self.q]
         self._index(positions, columns, factors)
 
@@ -196,7 +197,7 @@ class CrossedEffects:
     def without_rows(self):
         """The same, which only knows where effects are."""
         other = copy(self)
-        for name in ("codes", "Z", "main", "squares", "mixed", "pairs"):
+        for name in ("codes", "Z", "main", "squares", "mixed", "pairs", "_over_groups"):
             delattr(other, name)
         return other
 
@@ -207,6 +208,14 @@ class CrossedEffects:
     def pulled(self, values):
         """Z' times values of the rows, a vector of effects or one for each column."""
         return self.Z.T @ values
+
+    def cubed(self, values, axes):
+        """Sums over rows of values times cubes of Z along axes (n_groups, q, q) of the
+        main factor; zero for all other effects.
+        """
+        along = np.einsum("nk,nkr->nr", self.main, axes[self.codes])
+        sums = self._over_groups(values[:, None] * along**3)
+        return np.append(sums.ravel(), np.zeros(self.n_others))
 
     def by_factor(self, effects):
         """Tables (2, n_effects, n_draws, n_groups) of (2, n_draws, size), by factor."""

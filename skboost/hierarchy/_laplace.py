@@ -114,11 +114,12 @@ class LaplaceMarginal(LikelihoodMarginal):
         """Draws of the group effects, as `NormalMarginal.effects`, and the logarithms
         (2, n_draws) of weights that make them exact; integrated coefficients are last.
 
-        Draws are of Laplace's Gaussian around the mean. Weights are the exact joint
+        Draws are of Laplace's Gaussian around the mean, with the skewness that effects
+        of the factor with the most have given all others. Weights are the exact joint
         density over what the draws were made from: their mean is the exact likelihood
         over that of `value_and_score`. Where a share below `few` of the draws weighs as
-        much as all do, the factor with the most effects is integrated out by quadrature
-        given all others, unless rows and draws are many.
+        much as all do, that factor is integrated out by quadrature given all others,
+        unless rows and draws are many.
         """
         normal = self.crossed.joined(normals)
         effects = np.empty((2, *normal.shape))
@@ -127,10 +128,12 @@ class LaplaceMarginal(LikelihoodMarginal):
         for s, mode in enumerate(self._modes(beta, levels, further)):
             _, _, move = self._thirds(mode, mode.precision)
             mean = mode.v - 0.5 * move
+            skewness = self._skewness(mode)
             for side, t in enumerate((normal[s], -normal[s])):
-                v = mean + mode.precision.spread(t)
+                v = mean + mode.precision.spread(t + skewness * (t**2 - 1.0) / 6.0)
                 height = self._height(mode, mode.scaling.times(v)) - 0.5 * v @ v
                 log_weights[side, s] = height + 0.5 * t @ t - mode.height
+                log_weights[side, s] += np.log(np.abs(1.0 + skewness * t / 3.0)).sum()
                 log_others[side, s] = 0.5 * (t[n:] @ t[n:] - v[n:] @ v[n:])
                 effects[side, s] = mode.scaling.times(v)
             log_others[:, s] -= mode.height - 0.5 * mode.precision.log_det_main
@@ -232,10 +235,20 @@ class LaplaceMarginal(LikelihoodMarginal):
     def _thirds(self, mode, hessian):
         """Leverages; times third derivatives, by row and as moves of the mode."""
         leverage = self.crossed.leverages(mode.precision.inverse, mode.scaling)
-        third = mode.likelihood.third(mode.eta[:, None], self.rows.y[:, None])
-        pull = -self.rows.weight * third[:, 0] * leverage
+        pull = -self._third(mode) * leverage
         move = hessian.solve(mode.scaling.pulled(self.crossed.pulled(pull)))
         return leverage, pull, move
+
+    def _third(self, mode):
+        """Weighted third derivatives of the log likelihood of rows."""
+        third = mode.likelihood.third(mode.eta[:, None], self.rows.y[:, None])
+        return self.rows.weight * third[:, 0]
+
+    def _skewness(self, mode):
+        """Of effects of the main factor given all others, along the axes of draws."""
+        axes = mode.scaling.of_main(mode.precision.main_root)
+        # Where the map of a draw, t + skewness (t^2 - 1) / 6, turns at six or beyond.
+        return np.clip(self.crossed.cubed(self._third(mode), axes), -0.5, 0.5)
 
     def _score(self, mode, levels):
         leverage, pull, move = self._thirds(mode, mode.hessian)

@@ -181,6 +181,10 @@ class NestedPrecision(Precision):
         unit[places, np.arange(len(places))] = 1.0
         return np.stack([self.solve(column)[places] for column in unit.T])
 
+    @property
+    def main_root(self):
+        return 1.0 / np.sqrt(self.pivots[0])[:, None, None]
+
     @cached_property
     def inverse(self):
         effects, n_levels = self.effects, len(self.effects.levels)
