@@ -69,7 +69,8 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, FlatRegression):
         and rows x columns x classes x (d + 400) + d^3 at most 3e9, for d coefficients,
         as many as rows in each class at most. Else, for False and in `partial_fit`,
         averages over the posterior, which are better where classes overlap much. All
-        other answers are the posterior's in any case.
+        other answers are the posterior's in any case. Stacked modes use no mixture:
+        `step_size`, `corrective` and their like change averages alone.
     max_iter : int or "auto", default="auto"
         Boosting iterations in total, the first component included: 1 is one Gaussian.
         Nodes, such as components for 4 to 21 scales of the prior, come in one by one,
