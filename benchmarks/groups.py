@@ -80,7 +80,8 @@ class Task:
     def __post_init__(self):
         self.slopes = self.slopes or tuple(() for _ in self.codes)
         # Where our intercept has its prior, and so that of the models beside it.
-        self.X = self.X - np.average(self.X, axis=0, weights=self.trials)
+        if self.X.size:
+            self.X = self.X - np.average(self.X, axis=0, weights=self.trials)
 
     @property
     def rows(self):
