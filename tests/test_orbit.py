@@ -123,6 +123,7 @@ def test_what_a_probe_calls_little_is_skewed_where_a_pilot_is_cheap():
     assert result.remaining_kl < 0.5 * plain.remaining_kl
 
 
+@pytest.mark.slow
 def test_orbits_of_few_draws_end_no_run_beside_a_long_tail():
     """A normal truncated at zero, on the log scale: reweighted draws of one Gaussian
     said .005 nats where .027 to .039 were left, and .004 without orbits."""
@@ -147,8 +148,9 @@ def test_orbits_of_few_draws_end_no_run_beside_a_long_tail():
 
 def test_a_number_ends_a_run_by_what_remains_with_orbits():
     """Components were added until they gained less, though orbits had left less."""
+    some = X[:300, :15], Y[:300]
     fits = {
-        orbit: logistic(tol=0.05, max_iter=2, orbit=orbit, random_state=0).fit(X, Y)
+        orbit: logistic(tol=0.05, max_iter=2, orbit=orbit, random_state=0).fit(*some)
         for orbit in ("auto", None)
     }
     assert fits["auto"].n_iter_ == 1 and fits["auto"].converged_
@@ -158,7 +160,7 @@ def test_a_number_ends_a_run_by_what_remains_with_orbits():
     by_gap = logistic(
         tol=0.05, max_iter=2, search=GreedySearch(stopping="gap"), random_state=0
     )
-    assert by_gap.fit(X, Y).n_iter_ == 2
+    assert by_gap.fit(*some).n_iter_ == 2
 
 
 def test_a_number_ends_no_run_before_a_search_where_modes_may_hide():
@@ -395,7 +397,13 @@ def test_boosting_goes_on_where_it_must_and_takes_longer():
 # --- results of any density
 
 
-@pytest.mark.parametrize("options", [{"constraints": "positive"}, {"warp": "auto"}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"constraints": "positive"},
+        pytest.param({"warp": "auto"}, marks=pytest.mark.slow),
+    ],
+)
 def test_constraints_and_warps(options):
     """On the scale of the user, and behind a warp, weights are those of the density."""
 
@@ -448,6 +456,7 @@ def test_without_orbits_or_with_a_number_components_go_on():
         assert len(LogGamma(1.0).boosted(24, max_iter=3, **more).history) == 3
 
 
+@pytest.mark.slow
 def test_where_little_is_allowed_many_draws_confirm_few():
     """Of two skewed coordinates 256 draws see no tail: .011 nats were left."""
     left, density = [], LogGamma(2.0)

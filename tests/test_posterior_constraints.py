@@ -4,7 +4,7 @@ import autograd.numpy as anp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy.special import betaln, gammaln
+from scipy.special import betaln, gammaln, softmax
 from sklearn.exceptions import ConvergenceWarning
 
 from skboost import boost_posterior
@@ -150,12 +150,18 @@ def test_everything_is_on_the_users_scale():
 
 
 def test_starts_and_probes_lead_to_modes_on_the_unconstrained_scale():
+    def parts(theta):
+        return -0.5 * (np.log(theta) - [9.0, -9.0]) ** 2
+
     def density(theta):
-        logs = anp.log(theta[:, 0])
-        return anp.logaddexp(-0.5 * (logs - 9) ** 2, -0.5 * (logs + 9) ** 2) - logs
+        return np.logaddexp(*parts(theta).T) - np.log(theta[:, 0])
+
+    def gradient(theta):
+        means = softmax(parts(theta), axis=1) @ [[9.0], [-9.0]]
+        return (means - np.log(theta) - 1.0) / theta
 
     for x0 in (np.exp(8.0), np.exp(-8.0)):
-        result = boost(density, 1, "positive", x0=[x0])
+        result = boost(density, 1, "positive", x0=[x0], gradient=gradient)
         ends = result.posterior.marginal(0).quantile([0.25, 0.75])
         assert_allclose(np.log(ends), [-9.0, 9.0], atol=0.5)
 
@@ -174,17 +180,21 @@ def test_bad_values_show_the_point_on_the_users_scale():
 )
 def test_powers_that_can_not_be_integrated_are_improper(constraints, slope):
     def power(theta):
-        return -(theta[:, 0] ** 2) + slope * anp.log(anp.abs(theta[:, 1]))
+        return -(theta[:, 0] ** 2) + slope * np.log(np.abs(theta[:, 1]))
+
+    def gradient(theta):
+        return np.column_stack([-2.0 * theta[:, 0], slope / theta[:, 1]])
 
     where = r"improper.*along theta\[1\] on its unconstrained"
     with pytest.warns(ConvergenceWarning, match=where):
-        result = boost(power, 2, constraints, max_iter=3)
+        result = boost(power, 2, constraints, gradient=gradient, max_iter=3)
     assert not result.converged
 
 
 def test_a_free_coordinate_without_an_end_is_named_as_it_is():
     with pytest.warns(ConvergenceWarning, match=r"improper.*along theta\[0\], and"):
-        boost(lambda t: 0.0 * t[:, 0] - t[:, 1], 2, {1: "positive"}, max_iter=2)
+        settings = {"gradient": lambda t: 0.0 * t - [0.0, 1.0], "max_iter": 2}
+        boost(lambda t: 0.0 * t[:, 0] - t[:, 1], 2, {1: "positive"}, **settings)
 
 
 @pytest.mark.parametrize("scale", [1e-100, 1e100])

@@ -4,7 +4,7 @@ import autograd.numpy as anp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy.special import ive
+from scipy.special import ive, softmax
 
 from skboost import BoostingResult, MixturePosterior, boost_posterior
 from skboost.inspection import PosteriorDisplay
@@ -88,14 +88,17 @@ def test_an_angle_beside_a_normal_coordinate_and_another_period():
 
 
 def test_two_real_modes_stay_two():
-    def log_density(theta):
-        return anp.logaddexp(
-            30.0 * anp.cos(theta[:, 0]), 30.0 * anp.cos(theta[:, 0] - 2.5)
-        )
+    def parts(theta):
+        return 30.0 * np.cos(theta - [0.0, 2.5])
+
+    def gradient(theta):
+        slopes = -30.0 * np.sin(theta - [0.0, 2.5])
+        return np.sum(softmax(parts(theta), axis=1) * slopes, axis=1, keepdims=True)
 
     result = boost_posterior(
-        log_density, 1, x0=([0.0], [TURN]), constraints="periodic", random_state=0
-    )
+        lambda theta: np.logaddexp(*parts(theta).T), 1, gradient=gradient,
+        x0=([0.0], [TURN]), constraints="periodic", random_state=0,
+    )  # fmt: skip
     locations = [mode.location[0] for mode in result.posterior.modes()]
     assert len(locations) == 2
     assert min(apart(one, 0.0) for one in locations) < 0.05
@@ -110,10 +113,15 @@ def test_the_cut_is_opposite_to_the_mass_where_other_coordinates_move_it():
     # At the start the second coordinate is zero, where the angle is at 3.
     def log_density(theta):
         angle, x = theta[:, 0], theta[:, 1]
-        return 20.0 * anp.cos(angle - 3.0 - x) - 2.0 * (x - 3.0) ** 2
+        return 20.0 * np.cos(angle - 3.0 - x) - 2.0 * (x - 3.0) ** 2
+
+    def gradient(theta):
+        angle, x = theta[:, 0], theta[:, 1]
+        pull = 20.0 * np.sin(angle - 3.0 - x)
+        return np.column_stack([-pull, pull - 4.0 * (x - 3.0)])
 
     result = boost_posterior(
-        log_density, 2, constraints={0: "periodic"}, random_state=0
+        log_density, 2, constraints={0: "periodic"}, gradient=gradient, random_state=0
     )
     posterior = result.posterior
     assert apart(posterior.constraints.periodic[0].cut, 6.0) > 2.0

@@ -79,7 +79,7 @@ def test_a_wrong_surrogate_does_not_make_the_elbo_wrong(monkeypatch):
         return fit_surrogate(moved, mean, covariance)
 
     monkeypatch.setattr("skboost.boosting._surrogate.fit_surrogate", wrong)
-    result = boost_posterior(banana, 2, gradient=gradient, max_iter=3, **OPTIONS)
+    result = boost_posterior(banana, 2, gradient=gradient, max_iter=2, **OPTIONS)
     assert abs(result.elbo - true_elbo(result)) < 4.0 * result.elbo_se
     # What was worse than the Gaussian before it was not kept.
     assert result.elbo >= result.history[0]["elbo"]

@@ -196,7 +196,7 @@ def test_what_an_approximate_density_misses_is_half_its_variance():
     one = np.ones((len(y), 1))
     factors = Factor(coarse, 8, one), Factor(fine, 30, one)
     rows = GroupedRows(X, y.astype(float), one[:, 0], factors)
-    rng, n = np.random.default_rng(3), 150
+    rng, n = np.random.default_rng(3), 100
     levels = np.log([1.0, 2.0]) + 0.35 * rng.normal(size=(n, 2))
     none, further = np.empty((n, 0)), np.full(2, 2.0)
     exact = IntegratedNestedMarginal(rows, Logistic(), further)

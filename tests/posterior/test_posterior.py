@@ -208,6 +208,8 @@ def test_a_function_of_one_point_is_told_how_to_be_one_of_rows(bimodal):
 
     with pytest.raises(ValueError, match=r"one point can be mapped: lambda theta"):
         bimodal.resample(density, 10)
+    with pytest.raises(ValueError, match="one log density per row"):
+        bimodal.importance_weights(lambda theta: theta)
     mapped = SimpleNamespace(log_density=lambda theta: [density(row) for row in theta])
     first, second = (
         bimodal.resample(target, 10, random_state=3).draws
@@ -215,17 +217,6 @@ def test_a_function_of_one_point_is_told_how_to_be_one_of_rows(bimodal):
     )
     assert first.shape == (10, 1)
     np.testing.assert_array_equal(first, second)
-
-
-@pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_impossible_log_joint_names_the_point(bimodal, value):
-    def log_joint(theta):
-        return np.where(theta[:, 0] > 0, value, -1.0)
-
-    with pytest.raises(ValueError, match=f"got {value} at theta"):
-        bimodal.importance_weights(log_joint)
-    with pytest.raises(ValueError, match="one log density per row"):
-        bimodal.importance_weights(lambda theta: theta)
 
 
 # --- copies
@@ -277,31 +268,26 @@ def test_load_refuses_foreign_files(tmp_path, bimodal):
         MixturePosterior.load(tmp_path / "missing")
 
 
-def test_load_refuses_later_formats_and_unknown_families(tmp_path, bimodal):
+def test_load_refuses_what_it_can_not_read(tmp_path, bimodal):
+    """Later formats, unknown families, and parameters that are not finite."""
     path = tmp_path / "posterior.npz"
     bimodal.save(path)
     with np.load(path) as archive:
         arrays = dict(archive)
-    header = json.loads(str(arrays["header"]))
+
+    def changed(**header):
+        header = json.loads(str(arrays["header"])) | header
+        return {"header": np.array(json.dumps(header))}
+
+    unknown = [{"class": "as_family", "params": {}}] * 2
     for change, message in [
-        ({"format_version": FORMAT_VERSION + 1}, "Update skboost"),
-        ({"families": [{"class": "as_family", "params": {}}] * 2}, "does not have"),
+        (changed(format_version=FORMAT_VERSION + 1), "Update skboost"),
+        (changed(families=unknown), "does not have"),
+        ({"params_1": np.full_like(arrays["params_1"], np.nan)}, "not finite"),
+        ({"params_1": np.full_like(arrays["params_1"], np.inf)}, "not finite"),
     ]:
-        arrays["header"] = np.array(json.dumps(header | change))
-        np.savez(path, **arrays)
+        np.savez(path, **arrays | change)
         with pytest.raises(ValueError, match=message):
-            MixturePosterior.load(path)
-
-
-def test_load_refuses_parameters_that_are_not_finite(tmp_path, bimodal):
-    path = tmp_path / "posterior.npz"
-    bimodal.save(path)
-    with np.load(path) as archive:
-        arrays = dict(archive)
-    for wrong in (np.nan, np.inf):
-        arrays["params_1"] = np.full_like(arrays["params_1"], wrong)
-        np.savez(path, **arrays)
-        with pytest.raises(ValueError, match="not finite"):
             MixturePosterior.load(path)
 
 
