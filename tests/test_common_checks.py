@@ -141,7 +141,7 @@ NOT_IN_SINGLE_PRECISION = {
 def _checks():
     for position, estimator in enumerate(QUICK + SLOW + VARIANTS):
         kind, quick = type(estimator).__name__, position < len(QUICK)
-        excused = EXCUSED.get(kind, {})
+        excused, seen = EXCUSED.get(kind, {}), set()
         checks = estimator_checks_generator(estimator)
         for number, (instance, check) in enumerate(checks):
             name = getattr(check, "func", check).__name__
@@ -158,9 +158,10 @@ def _checks():
             if name == SETS_MAX_ITER and "tol" in instance.get_params():
                 # All checks of an estimator are given the same instance.
                 instance = clone(instance).set_params(tol=0.1)
-            marks = [pytest.mark.slow] * (name not in OF_FITS or not quick)
-            if position in WHOLE:
-                marks = []
+            whole = position in WHOLE or (quick and name in OF_FITS)
+            # Checks that scikit-learn has in several forms run quickly in the first.
+            marks = [pytest.mark.slow] * (not whole or name in seen)
+            seen.add(name)
             if name in excused:
                 marks.append(pytest.mark.xfail(reason=excused[name], strict=True))
             yield pytest.param(

@@ -3,6 +3,7 @@
 import copy
 import pickle
 import warnings
+from functools import cache
 
 import numpy as np
 import pytest
@@ -28,12 +29,15 @@ LIKE_OTHERS = (
 )  # fmt: skip
 every = each(KINDS, slow=LIKE_OTHERS)
 # What the one `fit` of boosted estimators does, whatever it fits.
-every_way = each({k: v for k, v in KINDS.items() if k not in LIKE_OTHERS})
+every_way = each(
+    {k: v for k, v in KINDS.items() if k not in LIKE_OTHERS}, slow=["factorisation"]
+)
 with_stages = each(
     {k: v for k, v in KINDS.items() if k not in HIERARCHICAL}, slow=LIKE_OTHERS
 )
 # One model of each engine room: densities, conjugate models, factorisations.
-one_of_each = each({k: KINDS[k] for k in ("two classes", "mixture", "factorisation")})
+ENGINES = {k: KINDS[k] for k in ("two classes", "mixture", "factorisation")}
+one_of_each = each(ENGINES)
 
 
 def report(model):
@@ -243,9 +247,7 @@ def test_both_rules_of_stopping_and_a_limit_of_components(name):
 
 LONG_FITS = [
     *(
-        pytest.param(
-            name, {}, marks=[pytest.mark.slow] * (name in (*LIKE_OTHERS, "two classes"))
-        )
+        pytest.param(name, {}, marks=pytest.mark.slow)
         for name in [*KINDS, "three classes"]
         if name not in HIERARCHICAL
     ),
@@ -274,7 +276,7 @@ def test_a_warm_start_is_one_long_fit(name, settings):
     np.testing.assert_array_equal(case.answer(warm.fit(**case.data())), before)
 
 
-@one_of_each
+@each(ENGINES, slow=["mixture", "factorisation"])
 def test_a_warm_start_without_a_seed_goes_on_with_its_own(name):
     case = KINDS[name]
     warm = case.fit(max_iter=1, warm_start=True, random_state=None)
@@ -298,10 +300,15 @@ OTHER_DENSITIES = [
 ]
 
 
+@cache
+def begun(name):
+    """A pickle of a fit that may go on."""
+    return pickle.dumps(KINDS[name].fit(max_iter=1, warm_start=True))
+
+
 @pytest.mark.parametrize(("name", "change"), OTHER_DENSITIES, ids=str)
 def test_a_warm_start_needs_the_same_density(name, change):
-    case = KINDS[name]
-    warm = case.fit(max_iter=1, warm_start=True)
+    case, warm = KINDS[name], pickle.loads(begun(name))
     before, data = case.answer(warm), case.data()
     if change == "rows":
         data["X"] = 1.5 * case.X
@@ -338,7 +345,7 @@ def test_a_fit_that_fails_leaves_the_one_before_or_none(name):
     assert report(model) == known
 
 
-@one_of_each
+@each(ENGINES, slow=["mixture"])
 def test_an_error_in_a_callback_leaves_the_old_fit(name):
     case, model = KINDS[name], copy.deepcopy(fitted(name))
     before, hook = case.answer(model), Hook(fails_at=2, error=RuntimeError)
@@ -449,7 +456,8 @@ def test_an_interrupted_fit_keeps_the_iterations_done(name):
 def test_an_interrupted_fit_goes_on_and_may_be_interrupted_again(name):
     case = KINDS[name]
     kept = interrupted(case.new(max_iter=3), case.data(), 1)
-    interrupted(kept.set_params(warm_start=True), case.data(), 1)
+    kept = pickle.loads(pickle.dumps(kept.set_params(warm_start=True)))
+    interrupted(kept, case.data(), 1)
     assert kept.n_iter_ == 2
     same_fit(case, kept.fit(**case.data()), fitted(name, max_iter=3))
 

@@ -18,6 +18,7 @@ SETTINGS = {
     "fit_intercept": False,
     "tol": 0.0,
     "search": GreedySearch(32),
+    "orbit": None,
 }
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -36,7 +37,7 @@ PIECES = {
         Linear, LINES,
         LINES @ [1.0, 0.0, -1.0] + 0.5 * np.random.default_rng(1).normal(size=80),
         [40, 60],
-        {"max_iter": 10, "search": ONE_COMPONENT, "random_state": 0},
+        {"max_iter": 5, "search": ONE_COMPONENT, "random_state": 0},
     ),
     "counts": (
         partial(count_regression, "poisson"), *REAL[:2], [40, 60],

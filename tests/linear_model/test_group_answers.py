@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from ..cases import HIERARCHICAL, fitted
-from ..kinds import GroupedLinear, GroupedLogistic, GroupedPoisson
+from ..kinds import GroupedLinear, GroupedLogistic, GroupedPoisson, over
 
 pd = pytest.importorskip("pandas")
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -48,7 +48,7 @@ def test_a_summary_counts_rows_and_not_trials():
     assert model.group_effects_table()["level"].isin([3, 7]).sum() == 2
 
 
-@pytest.mark.parametrize("kind", [GroupedLinear, GroupedPoisson])
+@over("kind", [GroupedLinear, GroupedPoisson], slow=[GroupedPoisson])
 def test_weights_beyond_floating_point_are_refused_by_name(kind):
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.normal(size=48), np.repeat(np.arange(6), 8)])

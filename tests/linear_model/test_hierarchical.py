@@ -156,7 +156,7 @@ def test_densities_of_responses_integrate_to_one(fitted):
     if hasattr(model, "classes_"):
         grid, step = model.classes_, 1.0
     elif "Poisson" in type(model).__name__:
-        grid, step = np.arange(4000), 1.0
+        grid, step = np.arange(1000), 1.0
     else:
         grid = np.linspace(-12.0, 12.0, 1201)
         step = grid[1] - grid[0]

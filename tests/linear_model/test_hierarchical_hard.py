@@ -9,7 +9,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skboost.priors import HalfTPrior
 
-from ..kinds import GroupedLinear, GroupedLogistic, GroupedOrdinal, GroupedPoisson
+from ..kinds import GROUPED, over
+
+GroupedLinear, GroupedLogistic, GroupedOrdinal, GroupedPoisson = GROUPED
 
 pd = pytest.importorskip("pandas")
 
@@ -23,7 +25,7 @@ def rows(n=60, n_groups=6, n_others=5):
     return pd.DataFrame({"x": x, "g": g, "h": h}), 0.5 * x + effects[g], rng
 
 
-@pytest.mark.parametrize("kind", [GroupedLinear, GroupedPoisson])
+@over("kind", [GroupedLinear, GroupedPoisson], slow=[GroupedPoisson])
 def test_the_default_prior_of_scales_is_the_documented_one(kind):
     X, eta, rng = rows()
     y = rng.poisson(np.exp(eta)) if kind is GroupedPoisson else eta
@@ -148,6 +150,7 @@ def test_the_population_needs_no_column_of_groups():
         model.predict(X[["x"]])
 
 
+@pytest.mark.slow
 def test_few_effective_draws_are_warned_of():
     """Two crossed factors with two rows in each group: Laplace's method is far off."""
     rng = np.random.default_rng(1)
@@ -174,17 +177,7 @@ def test_hints_of_modes_that_lead_nowhere_end_no_fit():
     assert np.isfinite(model.elbo_)
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        GroupedLinear,
-        GroupedLogistic,
-        *(
-            pytest.param(kind, marks=pytest.mark.slow)
-            for kind in (GroupedOrdinal, GroupedPoisson)
-        ),
-    ],
-)
+@over("kind", GROUPED, slow=[GroupedOrdinal, GroupedPoisson])
 def test_a_limit_of_time_ends_a_fit_within_its_first_component(kind, evaluated):
     X, eta, rng = rows()
     y = eta if kind is GroupedLinear else rng.poisson(np.exp(0.5 * eta))

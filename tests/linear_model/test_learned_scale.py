@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 from scipy.special import logsumexp
-from scipy.stats import multivariate_normal, t
+from scipy.stats import t
 from sklearn.base import clone
 
 from skboost.priors import HalfNormalPrior, HalfTPrior
@@ -52,18 +52,19 @@ def dense_quadrature(X, y, log_s, level, fit_intercept=True, temperature=1.0):
     A = np.column_stack([X, np.ones(n)]) if fit_intercept else X
     log_joint = HalfTPrior(scale=1.5).value_and_score(log_s)[0]
     log_joint += NoiseScalePrior(0.1, 1e-2 * spread).value_and_score(level)[0]
-    coef, square = np.empty((2, *log_s.shape, A.shape[1]))
-    for k in np.ndindex(log_s.shape):
-        scales = np.append(np.exp(log_s[k]) * unit, intercept)[: A.shape[1]]
-        S, noise = back @ np.diag(scales**2) @ back.T, np.exp(2 * level[k])
-        total = A @ S @ A.T + noise / temperature * np.eye(n)
-        # A power of a normal density is one of a larger variance, and a factor.
-        log_joint[k] += 0.5 * n * np.log(2 * np.pi * noise / temperature)
-        log_joint[k] -= 0.5 * temperature * n * np.log(2 * np.pi * noise)
-        log_joint[k] += multivariate_normal(np.zeros(n), total).logpdf(y)
-        gain = np.linalg.solve(total, A @ S).T
-        coef[k] = gain @ y
-        square[k] = coef[k] ** 2 + np.diag(S - gain @ A @ S)
+    ends = np.full((*log_s.shape, 1), intercept)
+    scales = np.append(np.exp(log_s)[..., None] * unit, ends, axis=-1)
+    S = (back * scales[..., None, : A.shape[1]] ** 2) @ back.T
+    noise = np.exp(2 * level)
+    total = A @ S @ A.T + noise[..., None, None] / temperature * np.eye(n)
+    # A power of a normal density is one of a larger variance, and a factor.
+    log_joint += 0.5 * n * np.log(noise / temperature)
+    log_joint -= 0.5 * temperature * n * np.log(2 * np.pi * noise)
+    gain = np.linalg.solve(total, A @ S).swapaxes(-1, -2)
+    log_joint -= 0.5 * np.linalg.slogdet(total)[1]
+    log_joint -= 0.5 * np.linalg.solve(total, y[:, None])[..., 0] @ y
+    coef = gain @ y
+    square = coef**2 + np.diagonal(S - gain @ A @ S, axis1=-2, axis2=-1)
     mass = np.exp(log_joint - log_joint.max())
     return mass / mass.sum(), coef, square
 
@@ -209,9 +210,9 @@ def test_student_t_noise_is_near_quadrature_and_weights_of_scales_are_held(n_mor
     assert model.posterior_.std()[-1] == pytest.approx(std, rel=0.15)
 
 
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
-def test_noise_with_outliers_or_coefficients_explain_few_rows(seed):
-    rng = np.random.default_rng(seed)
+@pytest.mark.slow
+def test_noise_with_outliers_or_coefficients_explain_few_rows():
+    rng = np.random.default_rng(0)
     X = rng.standard_normal((20, 40))
     y = X[:, :3].sum(axis=1) + 0.1 * rng.standard_t(3, size=20)
     model = Linear(**QUICK, noise="student_t").fit(X, y)

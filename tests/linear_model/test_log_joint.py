@@ -28,7 +28,8 @@ PLAIN = {"prior_scale": 1.0, **FAST}
 CASES = {
     "binary": (
         Logistic(
-            prior="laplace", temperature=0.7, class_weight="balanced", **FAST
+            prior="laplace", temperature=0.7, class_weight="balanced", orbit=None,
+            **FAST,
         ),
         (X, BINARY),
         {"sample_weight": WEIGHT},
@@ -44,7 +45,7 @@ CASES = {
         Poisson(**FAST), (X, COUNTS), {"offset": OFFSET},
     ),
     "negative binomial": (
-        Poisson(likelihood="negative_binomial", **PLAIN),
+        Poisson(likelihood="negative_binomial", orbit=None, **PLAIN),
         (X, COUNTS),
         {"exposure": np.exp(OFFSET)},
     ),

@@ -13,7 +13,7 @@ from skboost.fitting import make_settings
 from skboost.priors import NormalPrior, StudentTPrior
 from skboost.strategies import GreedySearch
 
-from ..kinds import Logistic
+from ..kinds import Logistic, over
 from .conftest import logistic_data
 
 X, Y = logistic_data(15, [1.2], seed=5)
@@ -56,7 +56,7 @@ def in_the_density(settings):
 
 
 @pytest.mark.filterwarnings("ignore::skboost.posterior.ImportanceWarning")
-@pytest.mark.parametrize("name", SETTINGS)
+@over("name", SETTINGS, slow=["student_t", "diagonal"])
 def test_the_posterior_is_reached_and_what_is_said_of_it_is_true(name):
     settings = dict(SETTINGS[name])
     density = partial(log_joint, **in_the_density(settings))

@@ -99,9 +99,9 @@ def test_of_formulas_the_columns_count_that_they_name(cls):
 
 def test_lists_and_trials():
     X = [[1.0, 2.0], [2.0, None], [0.0, 1.0], [3.0, 1.0], [1.0, 0.0]]
-    model = Logistic(missing="drop", **FAST)
+    model = Logistic(missing="drop", orbit=None, **FAST)
     model.fit(X, [1, 1, 2, 0, 1], trials=[3, 3, 3, float("nan"), 4])
-    whole = Logistic(**FAST)
+    whole = Logistic(orbit=None, **FAST)
     whole.fit([X[0], X[2], X[4]], [1, 2, 1], trials=[3, 3, 4])
     assert (model.n_dropped_, model.elbo_) == (2, whole.elbo_)
 

@@ -17,7 +17,7 @@ SETTINGS = {
 }  # fmt: skip
 
 
-def generated(n=300, seed=0):
+def generated(n=150, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 3))
     return X, np.digitize(X @ COEF + rng.logistic(size=n), THRESHOLDS)

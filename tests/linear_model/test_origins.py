@@ -62,7 +62,10 @@ def rows(origin, *more):
 
 
 # These take longest, and have their centre as others do.
-SLOW = "ordered classes", "counts under a Laplace prior", "negative binomial counts"
+SLOW = (
+    "ordered classes", "several classes", "classes", "counts under a Laplace prior",
+    "negative binomial counts",
+)  # fmt: skip
 
 
 @over("name", CASES, slow=SLOW)
@@ -115,8 +118,15 @@ def test_origins_of_a_column_beside_groups(name):
     assert shift == pytest.approx(near.intercept_, abs=0.05)
 
 
-@pytest.mark.parametrize("settings", [{}, {"prior": "laplace"}])
-@pytest.mark.parametrize("groups", [None, [2]])
+@pytest.mark.parametrize(
+    ("groups", "settings"),
+    [
+        (None, {}),
+        (None, {"prior": "laplace"}),
+        ([2], {}),
+        pytest.param([2], {"prior": "laplace"}, marks=pytest.mark.slow),
+    ],
+)
 def test_origins_of_the_response(groups, settings):
     X, found = rows(0.0, GROUP), []
     kind, given = Linear, settings | SETTINGS
@@ -133,14 +143,15 @@ def test_origins_of_the_response(groups, settings):
 
 def test_pieces_blocks_and_sparse_rows_have_the_same_centre():
     X, y = rows(2020.0), CLASSES
-    whole = Logistic(**SETTINGS).fit(X, y)
+    plain = SETTINGS | {"orbit": None}
+    whole = Logistic(**plain).fit(X, y)
     halves = [(X[:30], y[:30]), (X[30:], y[30:])]
     alike = sparse.csr_matrix(X), RowBlocks(lambda: iter(halves))
     for given in alike:
-        other = Logistic(**SETTINGS)
+        other = Logistic(**plain)
         other.fit(given, None if given is alike[1] else y)
         assert other.coef_ == pytest.approx(whole.coef_, rel=1e-4)
-    near, far = (Logistic(**SETTINGS) for _ in range(2))
+    near, far = (Logistic(**plain) for _ in range(2))
     for some in np.array_split(np.arange(80), 2):
         near.partial_fit(rows(0.0)[some], y[some])
         far.partial_fit(X[some], y[some])

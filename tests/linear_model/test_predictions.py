@@ -86,30 +86,26 @@ def entropy(p):
     return -xlogy(p, p) - xlogy(1 - p, 1 - p)
 
 
-@pytest.mark.parametrize(
-    ("of_row", "integrand"),
-    [
-        (lambda fitted, row: fitted.predict_proba(row)[0, 1], expit),
-        (lambda f, row: f.predict_uncertainty(row)[1][0], lambda t: entropy(expit(t))),
-    ],
-    ids=["probability", "aleatoric entropy"],
-)
-def test_answers_of_a_gaussian_mixture_are_exact(data, of_row, integrand):
+def test_answers_of_a_gaussian_mixture_are_exact(data):
     settings = {"prior_scale": 1.0, "tol": 0.0, "max_iter": 2, "random_state": 0}
-    fitted = Logistic(**settings).fit(*data)
+    fitted = Logistic(orbit=None, **settings).fit(*data)
     assert fitted.posterior_.n_components > 1
     mixture = fitted.posterior_.mixture
     for scale in (1e-3, 1.0, 30.0):
         row = scale * np.array([[1.0, -2.0, 0.5]])
         X = np.append(row, [[1.0]], axis=1)
         moments = [part.moments(X) for part in mixture_parts(mixture)[1]]
-        parts = [
-            quad(lambda z, m=m, s=s: integrand(m + s * z) * norm.pdf(z), -40, 40,
-                 points=[-m / s], epsabs=1e-12, limit=500)[0]
-            for (m,), (s,) in moments
-        ]  # fmt: skip
-        expected = mixture.weights @ np.array(parts)
-        assert_allclose(of_row(fitted, row), expected, atol=1e-9, rtol=0)
+        for found, of in (
+            (fitted.predict_proba(row)[0, 1], expit),
+            (fitted.predict_uncertainty(row)[1][0], lambda t: entropy(expit(t))),
+        ):
+            parts = [
+                quad(lambda z, m=m, s=s, of=of: of(m + s * z) * norm.pdf(z), -40, 40,
+                     points=[-m / s], epsabs=1e-12, limit=500)[0]
+                for (m,), (s,) in moments
+            ]  # fmt: skip
+            expected = mixture.weights @ np.array(parts)
+            assert_allclose(found, expected, atol=1e-9, rtol=0)
 
 
 @pytest.mark.slow

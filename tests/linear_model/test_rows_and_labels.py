@@ -5,7 +5,6 @@ import pytest
 from scipy import sparse
 
 from skboost._rows import canonical_rows
-from skboost.strategies import GreedySearch
 
 from ..kinds import Logistic
 
@@ -70,7 +69,7 @@ def test_large_data_are_left_as_they_are(rows, monkeypatch):
 def logistic(labels, n_features=2):
     """A short fit of two rows for each label."""
     X = np.random.default_rng(0).normal(size=(2 * len(labels), n_features))
-    model = Logistic(max_iter=1, search=GreedySearch(32), random_state=0)
+    model = Logistic(max_iter=1, prior_scale=1.0, orbit=None, random_state=0)
     return model.fit(X, np.repeat(np.asarray(labels), 2))
 
 

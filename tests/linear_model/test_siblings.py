@@ -109,7 +109,7 @@ ORDINAL = {
 }
 
 
-@pytest.mark.parametrize("name", ORDINAL)
+@kinds.over("name", ORDINAL, slow=["groups"])
 def test_codes_of_ordered_classes_stand_for_the_classes(name):
     model, rows = ORDINAL[name]
     model.set_params(random_state=0, max_iter=1)

@@ -18,7 +18,7 @@ from skboost.linear_model._stacked import _Rows, stacked_modes, stacking_weights
 from skboost.strategies import GreedySearch
 from tests.conftest import Hook
 
-from ..kinds import Logistic
+from ..kinds import Logistic, over
 
 
 def rows_of_wine(n=40, n_columns=5):
@@ -188,16 +188,16 @@ def test_a_default_fit_that_predicts_fits_no_posterior(monkeypatch):
 
 AVERAGES = {
     "asked": {"sharpen": False},
-    "a scale": {"prior_scale": 1.0},
+    "a scale": {"prior_scale": 1.0, "max_iter": 2},
     "a prior": {"prior": "normal"},
     "learned": {"prior_scale": "learn"},
 }
 
 
-@pytest.mark.parametrize("params", AVERAGES.values(), ids=AVERAGES)
-def test_where_the_prior_is_a_users_predictions_average(params):
+@over("name", AVERAGES, slow=["learned"])
+def test_where_the_prior_is_a_users_predictions_average(name):
     X, y, others, _ = rows_of_wine(24, 2)
-    model = clone(STACKED).set_params(**params).fit(X, y)
+    model = clone(STACKED).set_params(**AVERAGES[name]).fit(X, y)
     assert model._model_.forecast is None
     *_, last = model.staged_predict_proba(others)
     assert_allclose(model.predict_proba(others), last)

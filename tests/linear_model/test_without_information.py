@@ -8,7 +8,7 @@ import pytest
 
 from skboost.strategies import GreedySearch
 
-from ..kinds import FLAT, GROUPED, OnlineLinear
+from ..kinds import FLAT, GROUPED, OnlineLinear, over
 
 Linear, Logistic, _, Poisson = FLAT
 GroupedLinear, _, _, GroupedPoisson = GROUPED
@@ -40,7 +40,7 @@ def no_raw_warning():
         yield
 
 
-@pytest.mark.parametrize("name", OF_NUMBERS)
+@over("name", OF_NUMBERS, slow=["known scale"])
 def test_a_constant_response(name):
     """Also one that binary fractions cannot write, and one with rounding as noise."""
     X = rows()
@@ -68,17 +68,15 @@ COUNTS = {
     ),
     "crossed": (GroupedPoisson, {"groups": [2, 3]}),
 }  # fmt: skip
-QUICK = [
-    ("flat", "poisson", 1),
-    ("flat", "negative_binomial", 0),
-    ("groups", "poisson", 0),
-]
+
+
+QUICK = "flat", "poisson", 1
 
 
 @pytest.mark.parametrize(
     ("name", "likelihood", "events"),
     [
-        pytest.param(*case, marks=[pytest.mark.slow] * (case not in QUICK))
+        pytest.param(*case, marks=[pytest.mark.slow] * (case != QUICK))
         for case in product(COUNTS, ("poisson", "negative_binomial"), (0, 1))
     ],
 )
