@@ -134,7 +134,7 @@ RUNS = (
     Run("online_streams", ("--hindsight",), 30, ("online_hindsight",)),
     Run("online_streams", ("--average", "--replicates", "5"), 1, ("online_average",)),
     Run("online_streams", ("--many", "581012"), 4, ("online_many",)),
-    Run("mixtures", (), 4),
+    Run("mixtures", ("--drawn", "0", "48"), 6),
     Run("modes", (), 60),
     Run("gmm_predictive", ("--rows", "1000"), 60),
     *(Run("gmm_predictive", ("--name", name, "--methods", "BoostedGaussianMixture",
