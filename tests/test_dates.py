@@ -16,6 +16,7 @@ from skboost import (
 from skboost.decomposition import RatingRegressor
 
 from .cases import KINDS, LINEAR, ONLINE, SVI, each
+from .kinds import over
 
 pd = pytest.importorskip("pandas")
 pytestmark = pytest.mark.filterwarnings(
@@ -140,14 +141,15 @@ PARTS = [
 ]
 
 
-@pytest.mark.parametrize(("estimator", "right"), PARTS)
-def test_formulas_refuse_dates_by_name_in_fit_and_predict(estimator, right):
+@over("part", PARTS, slow=PARTS[5:])
+def test_formulas_refuse_dates_by_name_in_fit_and_predict(part):
     pytest.importorskip("formulaic")
+    estimator, right = part
     plain = pd.DataFrame({"x": np.arange(48) % 5, "k": np.arange(48) % 4})
     plain = plain.assign(day=np.arange(48) % 9 / 9.0, y=np.arange(48) % 7)
     new = partial(estimator, formula="y ~ " + right, max_iter=1, random_state=0)
     model = new().fit(plain)
-    for kind, dates in some(DATES.items(), PARTS, (estimator, right)):
+    for kind, dates in some(DATES.items(), PARTS, part):
         # What is missing is refused first, unless its rows are left out.
         came = "1 missing" if kind == "a gap" else "dates"
         dated = plain.assign(day=dates.array)

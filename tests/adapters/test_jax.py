@@ -60,7 +60,9 @@ def on_a_grid():
 
 def test_the_posterior_is_that_of_quadrature():
     density = from_jax(bioassay(), 2)
-    result = boost_posterior(**density.arguments(random_state=0))
+    result = boost_posterior(
+        **density.arguments(search=GreedySearch(512), random_state=0)
+    )
     log_evidence, mean, sd = on_a_grid()
     assert result.elbo < log_evidence + 4 * result.elbo_se
     assert log_evidence - result.elbo < 0.05

@@ -74,7 +74,7 @@ def test_draws_are_asked_at_once_where_a_closed_form_is_not_sure(settings, monke
 
 @pytest.mark.parametrize("warm", [False, True])
 def test_a_pickle_has_what_was_not_yet_asked_for(warm):
-    X, y = data(BoostedBayesianLogisticRegression)
+    X, y = data(BoostedBayesianLogisticRegression, 40)
     one, other = (
         BoostedBayesianLogisticRegression(random_state=0, warm_start=warm).fit(X, y)
         for _ in range(2)

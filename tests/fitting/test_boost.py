@@ -120,6 +120,7 @@ class TestCorrections:
 def test_estimators_show_their_progress(capsys):
     X = np.random.default_rng(0).standard_normal((30, 2))
     model = BoostedBayesianLogisticRegression(max_iter=2, tol=0.0, verbose=1)
+    model.set_params(prior_scale=1.0, search=GreedySearch(32))
     model.fit(X, X[:, 0] > 0)
     told = capsys.readouterr().err.splitlines()
     assert len(told) == model.n_iter_ + 1 and told[-1] in model.message_

@@ -64,7 +64,7 @@ def _problems():
         "quadratic, optimum on a face": (Quadratic(hessian, center), face),
         # Draws never cross over, so these weights are exact whatever the draws.
         "two far modes": (
-            gaussian_table([-40, 40, 0], [1, 1, 1], two_modes),
+            gaussian_table([-40, 40, 0], [1, 1, 1], two_modes, n_draws=100),
             np.array([0.3, 0.7, 0.0]),
         ),
     }

@@ -68,7 +68,7 @@ def test_a_stochastic_line_search_is_near_the_exact_one(table):
     weights = np.array([1.0, 0.0])
     direction = frank_wolfe_direction(f.slope(weights), weights, 1)
     exact = LineSearch().choose(f, weights, direction).gamma
-    rule = StochasticLineSearch(n_steps=2000, rate=0.5, n_draws=1000)
+    rule = StochasticLineSearch(n_steps=1000, rate=0.5, n_draws=1000)
     found = rule.choose(f, weights, direction)
     assert found.branch == "stochastic"
     assert 0.1 < exact < 0.9 and found.gamma == pytest.approx(exact, abs=0.02)
