@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.model_selection import GridSearchCV
 
-from skboost import OnlineBayesianLogisticRegression, boost_posterior
+from skboost import boost_posterior
 from skboost.callbacks import Checkpoint
 from skboost.exceptions import CheckpointWarning
 from skboost.families import DiagonalGaussian, StudentT
@@ -16,6 +16,7 @@ from skboost.strategies import GreedySearch
 
 from .cases import EVERY, OTHERS, SVI, same_fit
 from .conftest import Hook
+from .kinds import OnlineLogistic
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -278,7 +279,7 @@ def test_natural_gradients_say_what_to_do_instead(case, tmp_path):
 
 def test_fits_without_iterations_take_no_notice(tmp_path):
     path, data = tmp_path / "fit.npz", LOGISTIC.data()
-    OnlineBayesianLogisticRegression().set_callbacks(Checkpoint(path)).fit(**data)
+    OnlineLogistic().set_callbacks(Checkpoint(path)).fit(**data)
     LOGISTIC.new().set_callbacks(Checkpoint(path)).partial_fit(**data)
     assert not path.exists()
 

@@ -7,16 +7,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from skboost import (
-    BoostedBayesianLinearRegression,
-    BoostedBayesianPoissonRegression,
-    BoostedHierarchicalLinearRegression,
-    BoostedHierarchicalPoissonRegression,
-)
 from skboost.decomposition import RatingRegressor
 
 from .cases import KINDS, LINEAR, ONLINE, SVI, each
-from .kinds import over
+from .kinds import GroupedLinear, GroupedPoisson, Linear, Poisson, over
 
 pd = pytest.importorskip("pandas")
 pytestmark = pytest.mark.filterwarnings(
@@ -124,20 +118,20 @@ def test_the_advice_of_the_message_works():
         for unit in ("s", "ns")
     )
     assert_array_equal(seconds, nanoseconds)
-    model = BoostedHierarchicalLinearRegression(groups=["g"], max_iter=1)
+    model = GroupedLinear(groups=["g"], max_iter=1)
     frame = pd.DataFrame({"days": seconds, "g": np.arange(48) % 4})
     model.fit(frame, np.sin(np.arange(48.0)))
     assert np.isfinite(model.predict(frame.assign(days=nanoseconds))).all()
 
 
 PARTS = [
-    (BoostedBayesianLinearRegression, "x + day"),
-    (BoostedBayesianLinearRegression, "x + C(day)"),
-    (BoostedBayesianPoissonRegression, "x + offset(day)"),
-    (BoostedHierarchicalLinearRegression, "day + (1 | k)"),
-    (BoostedHierarchicalLinearRegression, "x + (day | k)"),
-    (BoostedHierarchicalLinearRegression, "x + (0 + day || k)"),
-    (BoostedHierarchicalPoissonRegression, "x + offset(day) + (1 | k)"),
+    (Linear, "x + day"),
+    (Linear, "x + C(day)"),
+    (Poisson, "x + offset(day)"),
+    (GroupedLinear, "day + (1 | k)"),
+    (GroupedLinear, "x + (day | k)"),
+    (GroupedLinear, "x + (0 + day || k)"),
+    (GroupedPoisson, "x + offset(day) + (1 | k)"),
 ]
 
 
@@ -165,8 +159,6 @@ def test_the_response_of_a_formula_is_no_date():
     plain = pd.DataFrame({"x": np.arange(48) % 5})
     for dates in DATES.values():
         for left in ("day", "day - x"):
-            model = BoostedBayesianLinearRegression(
-                formula=f"{left} ~ x", missing="drop"
-            )
+            model = Linear(formula=f"{left} ~ x", missing="drop")
             with pytest.raises(ValueError, match="must have numbers.*; got dates"):
                 model.fit(plain.assign(day=dates.array))

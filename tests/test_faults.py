@@ -19,7 +19,7 @@ from skboost.targets import (
 
 
 def boost(log_density, dim, **settings):
-    settings = {"random_state": 0, "search": GreedySearch(128)} | settings
+    settings = {"random_state": 0, "search": GreedySearch(256)} | settings
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return boost_posterior(log_density, dim, **settings)

@@ -19,12 +19,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
-from skboost import (
-    BoostedBayesianLogisticRegression,
-    EvidenceSearch,
-    SVIGaussianMixture,
-    boost_posterior,
-)
+from skboost import EvidenceSearch, SVIGaussianMixture, boost_posterior
 from skboost.exceptions import FitInterrupted
 from skboost.frank_wolfe import Predefined
 from skboost.strategies import GreedySearch
@@ -32,6 +27,7 @@ from skboost.svi import NaturalGradient
 from skboost.targets import CallableTarget
 
 from .conftest import interrupted
+from .kinds import Logistic
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
@@ -43,7 +39,7 @@ X = RNG.standard_normal((60, 2)) + 3.0 * (np.arange(60) % 2)[:, None]
 Y = (X[:, 0] + RNG.standard_normal(60) > 1.0).astype(int)
 
 # Steps of a given size go on to the last iteration, and cost little.
-LOGISTIC = BoostedBayesianLogisticRegression(
+LOGISTIC = Logistic(
     step_size=0.3, corrective="none", search=GreedySearch(32, refine=False), tol=0.0,
     max_iter=4, random_state=0,
 )  # fmt: skip

@@ -16,15 +16,9 @@ from sklearn.utils._param_validation import InvalidParameterError, make_constrai
 
 import skboost
 from skboost import (
-    BoostedBayesianLinearRegression,
-    BoostedBayesianLogisticRegression,
-    BoostedBayesianPoissonRegression,
     BoostedGaussianMixture,
-    BoostedHierarchicalLinearRegression,
     BoostedMatrixFactorization,
     EvidenceSearch,
-    OnlineBayesianLinearRegression,
-    OnlineBayesianLogisticRegression,
     SVIGaussianMixture,
     SVILatentDirichletAllocation,
     SVIMatrixFactorization,
@@ -33,6 +27,15 @@ from skboost import (
 from skboost.decomposition import RatingRegressor
 from skboost.inspection import ConvergenceDisplay, PosteriorDisplay
 from skboost.strategies import GreedySearch, ResidualGain
+
+from .kinds import (
+    GroupedLinear,
+    Linear,
+    Logistic,
+    OnlineLinear,
+    OnlineLogistic,
+    Poisson,
+)
 
 X = np.random.default_rng(0).normal(size=(30, 2))
 LABELS = (X[:, 0] > 0).astype(int)
@@ -126,13 +129,13 @@ def test_an_entropy_weight_that_is_no_function_of_the_step(schedule):
 @pytest.mark.parametrize(
     ("call", "name", "advice"),
     [
-        (BoostedBayesianLogisticRegression, "C", "prior_scale"),
-        (BoostedBayesianLogisticRegression, "penalty", "prior:"),
-        (BoostedBayesianLogisticRegression, "alpha", "scale"),
+        (Logistic, "C", "prior_scale"),
+        (Logistic, "penalty", "prior:"),
+        (Logistic, "alpha", "scale"),
         # What was probably meant.
-        (BoostedBayesianLogisticRegression, "prior_sale", "mean 'prior_scale'?"),
+        (Logistic, "prior_sale", "mean 'prior_scale'?"),
         (SVIGaussianMixture, "n_component", "mean 'n_components'?"),
-        (OnlineBayesianLinearRegression, "forgeting", "mean 'forgetting'?"),
+        (OnlineLinear, "forgeting", "mean 'forgetting'?"),
         (partial(boost_posterior, normal, 2), "constraint", "mean 'constraints'?"),
         (partial(boost_posterior, normal, 2), "xyz", "no parameter 'xyz'."),
     ],
@@ -175,7 +178,7 @@ def test_errors_name_the_public_home_of_a_class(parameter, home):
     module, name = home.rsplit(".", 1)
     assert hasattr(__import__(module, fromlist=[name]), name)
     with pytest.raises(ValueError, match=f"an instance of '{home}'"):
-        BoostedBayesianLogisticRegression(**{parameter: "other"}).fit(X, LABELS)
+        Logistic(**{parameter: "other"}).fit(X, LABELS)
 
 
 # --- estimators
@@ -203,7 +206,7 @@ MEANINGLESS = {
         "doc_topic_prior": 0.0, "tol": -1.0, "total_samples": -3,
         "effective_batch_size": 0,
     },
-    EvidenceSearch(BoostedBayesianLogisticRegression(), {"prior_scale": [1.0]}): {
+    EvidenceSearch(Logistic(), {"prior_scale": [1.0]}): {
         "refit": "elbo", "error_score": "ignore", "n_jobs": 1.5,
     },
 }  # fmt: skip
@@ -225,15 +228,15 @@ def test_a_value_that_means_nothing_names_its_parameter(model, name, value):
 
 
 def test_a_stream_that_begins_with_few_rows_is_told_so():
-    model, y = OnlineBayesianLinearRegression(), X[:, 0]
+    model, y = OnlineLinear(), X[:, 0]
     with pytest.warns(UserWarning, match="than coefficients .2 for 3.") as caught:
         model.partial_fit(X[:2], y[:2])
     assert caught[0].filename == __file__
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.partial_fit(X[2:3], y[2:3])
-        OnlineBayesianLinearRegression().partial_fit(X[:3], y[:3])
-        OnlineBayesianLinearRegression(noise_scale=1.0).partial_fit(X[:1], y[:1])
+        OnlineLinear().partial_fit(X[:3], y[:3])
+        OnlineLinear(noise_scale=1.0).partial_fit(X[:1], y[:1])
 
 
 def goes_on_with_other_entries():
@@ -257,7 +260,7 @@ WARNINGS = {
         BoostedGaussianMixture(4, max_iter=1), SIX_ROWS, None
     ),
     "raise max_iter": lambda: (
-        BoostedBayesianLogisticRegression(**FAR_OFF), FEW @ FEW.T, np.arange(12) % 2
+        Logistic(**FAR_OFF), FEW @ FEW.T, np.arange(12) % 2
     ),
 }  # fmt: skip
 
@@ -273,7 +276,7 @@ def test_warnings_name_the_line_that_called(words):
 
 
 def test_a_warm_start_says_which_number_of_parameters_is_which():
-    model = BoostedBayesianLogisticRegression(warm_start=True, **FAST)
+    model = Logistic(warm_start=True, **FAST)
     model.fit(X[:, :1], LABELS)
     with pytest.raises(ValueError, match="was 2 in the last fit, and is 3 now"):
         model.fit(X, LABELS)
@@ -295,14 +298,14 @@ GAP, INFINITE = (
     for value in (np.nan, np.inf)
 )
 MODELS = {
-    BoostedBayesianLogisticRegression(**FAST): LABELS,
-    BoostedBayesianLinearRegression(**FAST): X[:, 0],
-    BoostedBayesianPoissonRegression(**FAST): LABELS,
-    BoostedHierarchicalLinearRegression(groups=[1]): X[:, 0],
-    OnlineBayesianLogisticRegression(): LABELS,
-    OnlineBayesianLinearRegression(): X[:, 0],
+    Logistic(**FAST): LABELS,
+    Linear(**FAST): X[:, 0],
+    Poisson(**FAST): LABELS,
+    GroupedLinear(groups=[1]): X[:, 0],
+    OnlineLogistic(): LABELS,
+    OnlineLinear(): X[:, 0],
 }
-HIERARCHICAL = BoostedHierarchicalLinearRegression
+HIERARCHICAL = GroupedLinear
 FIRST, TOPICS = HIERARCHICAL(groups=[0]), SVILatentDirichletAllocation(2)
 RATINGS = np.array([["ann", "jaws", 5], ["bob", "jaws", 2]], dtype=object)
 # Data that mean nothing to a model, and what it says of them.
@@ -313,12 +316,7 @@ BAD_DATA = [
     (TOPICS, [["a b"], ["c"]], None, "CountVectorizer"),
     (FIRST, GAP, X[:, 1], "NaN in column 'x1', row 4"),
     (FIRST, INFINITE, X[:, 1], "infinity in column 'x1', row 4"),
-    (
-        SVIMatrixFactorization(2),
-        RATINGS,
-        None,
-        "RatingRegressor",
-    ),
+    (SVIMatrixFactorization(2), RATINGS, None, "RatingRegressor"),
 ]
 
 

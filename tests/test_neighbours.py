@@ -8,14 +8,10 @@ from numpy.testing import assert_allclose
 from sklearn.base import is_classifier
 from sklearn.inspection import partial_dependence, permutation_importance
 
-from skboost import (
-    BoostedBayesianLinearRegression,
-    BoostedBayesianLogisticRegression,
-    BoostedGaussianMixture,
-    OnlineBayesianLinearRegression,
-    OnlineBayesianLogisticRegression,
-)
+from skboost import BoostedGaussianMixture
 from skboost.strategies import GreedySearch
+
+from .kinds import Linear, Logistic, OnlineLinear, OnlineLogistic
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -29,13 +25,13 @@ TINY = {"search": GreedySearch(64), "max_iter": 2, "random_state": 0}
 
 
 def classifiers():
-    yield BoostedBayesianLogisticRegression(**TINY)
-    yield OnlineBayesianLogisticRegression(n_passes=2)
+    yield Logistic(**TINY)
+    yield OnlineLogistic(n_passes=2)
 
 
 def regressors():
-    yield BoostedBayesianLinearRegression(**TINY)
-    yield OnlineBayesianLinearRegression()
+    yield Linear(**TINY)
+    yield OnlineLinear()
 
 
 def name(model):
@@ -128,7 +124,7 @@ def test_mapie_makes_sets_of_classes(model):
 @pytest.mark.slow
 def test_arviz_summarises_a_posterior():
     arviz = pytest.importorskip("arviz")
-    model = BoostedBayesianLogisticRegression(**TINY).fit(X, LABELS)
+    model = Logistic(**TINY).fit(X, LABELS)
     data = model.posterior_.to_arviz(n=2000, random_state=0)
     generation = int(arviz.__version__.split(".")[0])
     assert type(data).__name__ == ("DataTree" if generation else "InferenceData")

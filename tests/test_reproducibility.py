@@ -15,7 +15,6 @@ from numpy.testing import assert_allclose
 
 import skboost
 from skboost import (
-    BoostedBayesianLogisticRegression,
     BoostedGaussianMixture,
     BoostedMatrixFactorization,
     SVIGaussianMixture,
@@ -23,6 +22,8 @@ from skboost import (
 )
 from skboost.conjugate import Documents, TopicModel
 from skboost.strategies import GreedySearch
+
+from .kinds import Logistic
 
 pytestmark = [
     pytest.mark.slow,
@@ -69,9 +70,7 @@ def test_the_way_to_start_a_process_does_not_show(method):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((1000, 5))
     y = X[:, 0] + rng.logistic(size=len(X)) > 0
-    one = BoostedBayesianLogisticRegression(
-        random_state=0, max_iter=1, search=GreedySearch(32)
-    )
+    one = Logistic(random_state=0, max_iter=1, search=GreedySearch(32))
     two = SVIGaussianMixture(3, random_state=0, max_iter=5, n_init=2)
     with multiprocessing.get_context(method).Pool(1) as pool:
         # A method of an estimator, because workers can not import a test.
@@ -96,9 +95,7 @@ THREE = np.digitize(LONG[:4000, 0], [-0.5, 0.5])
 
 
 def logistic(X, y, **settings):
-    model = BoostedBayesianLogisticRegression(
-        **TINY | {"search": GreedySearch(32)} | settings
-    )
+    model = Logistic(**TINY | {"search": GreedySearch(32)} | settings)
     return lambda n_jobs: model.set_params(n_jobs=n_jobs).fit(X, y)
 
 

@@ -9,19 +9,13 @@ from joblib import parallel_config
 from numpy.testing import assert_allclose
 from scipy import sparse
 
-from skboost import (
-    BoostedBayesianLinearRegression,
-    BoostedBayesianLogisticRegression,
-    BoostedBayesianPoissonRegression,
-    RowBlocks,
-    SVIGaussianMixture,
-)
+from skboost import RowBlocks, SVIGaussianMixture
 from skboost._row_blocks import sliced
 from skboost.mixture._rows import MixtureRows
 from skboost.strategies import GreedySearch
 from skboost.targets import Table
 
-from .kinds import over
+from .kinds import Linear, Logistic, Poisson, over
 
 N = 1500
 
@@ -43,22 +37,16 @@ def data():
 
 ONE, NEGATIVE = {"prior_scale": 1.0}, {"likelihood": "negative_binomial"}
 KINDS = {
-    "logistic": (BoostedBayesianLogisticRegression, "labels"),
+    "logistic": (Logistic, "labels"),
     "balanced": (
         # The unit of a learned scale knows no weights of classes where rows are read.
-        partial(BoostedBayesianLogisticRegression, class_weight="balanced", **ONE),
+        partial(Logistic, class_weight="balanced", **ONE),
         "labels",
     ),
-    "linear": (BoostedBayesianLinearRegression, "numbers"),
-    "student_t": (
-        partial(BoostedBayesianLinearRegression, noise="student_t", **ONE),
-        "numbers",
-    ),
-    "poisson": (BoostedBayesianPoissonRegression, "counts"),
-    "negative binomial": (
-        partial(BoostedBayesianPoissonRegression, **NEGATIVE, **ONE),
-        "counts",
-    ),
+    "linear": (Linear, "numbers"),
+    "student_t": (partial(Linear, noise="student_t", **ONE), "numbers"),
+    "poisson": (Poisson, "counts"),
+    "negative binomial": (partial(Poisson, **NEGATIVE, **ONE), "counts"),
 }
 
 
@@ -150,7 +138,7 @@ def test_bad_blocks_are_refused_and_the_old_fit_stays(change, message, data):
 
 
 def test_blocks_that_do_not_go_together_are_refused(data):
-    X, y, model = data["X"], data["labels"], BoostedBayesianLogisticRegression()
+    X, y, model = data["X"], data["labels"], Logistic()
     with pytest.raises(ValueError, match="expecting 3 features"):
         model.fit(RowBlocks(lambda: [(X, y), (X[:, :2], y)]))
     once = iter([(X, y)])
@@ -200,7 +188,7 @@ def test_a_fit_of_a_mapped_file_holds_a_block_and_no_more(tmp_path, monkeypatch)
     np.save(tmp_path / "y.npy", X[:, 0] + rng.logistic(size=len(X)) > 0.0)
     X, y = (np.load(tmp_path / f"{name}.npy", mmap_mode="r") for name in "Xy")
     few = {"max_iter": 1, "search": GreedySearch(16), "orbit": None}
-    model = BoostedBayesianLogisticRegression(prior_scale=1.0, **few)
+    model = Logistic(prior_scale=1.0, **few)
     tracemalloc.start()
     try:
         model.fit(X, y)

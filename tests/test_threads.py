@@ -10,11 +10,7 @@ from joblib.externals.loky.process_executor import TerminatedWorkerError
 from sklearn.base import clone
 
 from skboost import (
-    BoostedBayesianLinearRegression,
-    BoostedBayesianLogisticRegression,
     BoostedGaussianMixture,
-    OnlineBayesianLinearRegression,
-    OnlineBayesianLogisticRegression,
     SVIGaussianMixture,
     SVILatentDirichletAllocation,
     SVIMatrixFactorization,
@@ -22,6 +18,7 @@ from skboost import (
 )
 from skboost.strategies import GreedySearch
 
+from .kinds import Linear, Logistic, OnlineLinear, OnlineLogistic
 from .test_reproducibility import numbers
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -32,11 +29,11 @@ Y = (X[:, 0] + RNG.logistic(size=40) > 1.0).astype(int)
 OTHERS = {"max_iter": 2, "random_state": 0}
 TINY = {"search": GreedySearch(32), **OTHERS}
 EIGHT = [
-    (BoostedBayesianLogisticRegression(**TINY), Y),
-    (BoostedBayesianLinearRegression(**TINY), X[:, 1] + Y),
+    (Logistic(**TINY), Y),
+    (Linear(**TINY), X[:, 1] + Y),
     (BoostedGaussianMixture(2, **OTHERS), None),
-    (OnlineBayesianLogisticRegression(), Y),
-    (OnlineBayesianLinearRegression(), X[:, 1] + Y),
+    (OnlineLogistic(), Y),
+    (OnlineLinear(), X[:, 1] + Y),
     (SVIGaussianMixture(2, random_state=0), None),
     (SVILatentDirichletAllocation(2, max_iter=3, random_state=0), None),
     (SVIMatrixFactorization(2, max_iter=3, random_state=0), None),

@@ -45,8 +45,7 @@ def test_the_kept_iterate_is_named(boosted, reverse_kl):
 
 
 @pytest.mark.parametrize(
-    ("step_size", "corrective"),
-    [("line-search", "none"), ("adaptive", "away")],
+    ("step_size", "corrective"), [("line-search", "none"), ("adaptive", "away")]
 )
 def test_steps_of_length_zero_are_iterations(step_size, corrective):
     # One component is the density: there is nothing to gain, and in five dimensions

@@ -5,11 +5,7 @@ import numpy as np
 import pytest
 from scipy.special import gammaln
 
-from skboost.boosting import (
-    LatticeBoosting,
-    Settings,
-    SimplexCombination,
-)
+from skboost.boosting import LatticeBoosting, Settings, SimplexCombination
 from skboost.families import as_family
 from skboost.fitting import Limits, Options, boost
 from skboost.objectives import JointGain

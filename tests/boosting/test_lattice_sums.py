@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 from scipy.special import gammaln, polygamma, psi
 
-from skboost._budget import Budget
 from skboost.boosting import Lattice
 from skboost.modes import laplace
-from skboost.targets import CallableTarget
+from skboost.targets import Budget, CallableTarget
 
 LOG_2PI = np.log(2.0 * np.pi)
 MOST = 5000

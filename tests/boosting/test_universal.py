@@ -5,8 +5,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skboost import BoostedBayesianLogisticRegression, boost_posterior
+from skboost import boost_posterior
 from skboost.strategies import GreedySearch
+
+from ..kinds import Logistic
 
 
 def squared_hellinger(log_density, posterior, scale=1.0):
@@ -112,8 +114,8 @@ def test_under_a_classifier_that_goes_on():
     settings = {
         "objective": "hellinger", "prior_scale": 1.0, "tol": 0.0, "random_state": 0
     }  # fmt: skip
-    long = BoostedBayesianLogisticRegression(max_iter=3, **settings).fit(X, y)
-    parts = BoostedBayesianLogisticRegression(max_iter=2, warm_start=True, **settings)
+    long = Logistic(max_iter=3, **settings).fit(X, y)
+    parts = Logistic(max_iter=2, warm_start=True, **settings)
     parts.fit(X, y).set_params(max_iter=3).fit(X, y)
     assert_allclose(parts.predict_proba(X), long.predict_proba(X))
     assert long.remaining_kl_ < 0.05

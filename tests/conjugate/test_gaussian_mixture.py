@@ -18,14 +18,7 @@ from skboost.conjugate import (
 )
 from skboost.conjugate.gaussian_mixture import log_densities_at_draws
 
-from .conftest import (
-    EVERY,
-    ascended,
-    blobs,
-    close,
-    log_joint,
-    make_model,
-)
+from .conftest import EVERY, ascended, blobs, close, log_joint, make_model
 
 # --- one cluster
 

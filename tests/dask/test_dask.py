@@ -8,12 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skboost import (
-    BoostedBayesianLinearRegression,
-    BoostedBayesianLogisticRegression,
-    BoostedBayesianPoissonRegression,
-    SVIGaussianMixture,
-)
+from skboost import SVIGaussianMixture
 from skboost.dask import (
     DaskBayesianLinearRegression,
     DaskBayesianLogisticRegression,
@@ -23,15 +18,17 @@ from skboost.dask import (
 from skboost.dask._estimators import WorkerTables
 from skboost.strategies import GreedySearch
 
+from ..kinds import Linear, Logistic, Poisson
+
 dask = pytest.importorskip("dask")
 pytest.importorskip("distributed")
 da = pytest.importorskip("dask.array")
 
 SETTINGS = {"random_state": 0, "max_iter": 1, "search": GreedySearch(64), "orbit": None}
 PAIRS = {
-    "labels": (BoostedBayesianLogisticRegression, DaskBayesianLogisticRegression),
-    "numbers": (BoostedBayesianLinearRegression, DaskBayesianLinearRegression),
-    "counts": (BoostedBayesianPoissonRegression, DaskBayesianPoissonRegression),
+    "labels": (Logistic, DaskBayesianLogisticRegression),
+    "numbers": (Linear, DaskBayesianLinearRegression),
+    "counts": (Poisson, DaskBayesianPoissonRegression),
 }
 
 
@@ -96,7 +93,7 @@ def test_probabilities_are_lazy(data, far, fitted, monkeypatch):
     # Nothing is computed before it is asked for.
     seen = []
     monkeypatch.setattr(
-        BoostedBayesianLogisticRegression,
+        Logistic,
         "predict_proba",
         lambda self, X: seen.append(len(X)) or np.zeros((len(X), 2)),
     )
@@ -119,7 +116,7 @@ def test_lazy_predictions_evaluate_nothing_more(far):
 def test_three_classes_and_class_weights(data, far):
     y = np.digitize(data["X"][:, 0], [-0.5, 1.0])
     settings = SETTINGS | {"class_weight": "balanced", "search": GreedySearch(16)}
-    one = BoostedBayesianLogisticRegression(**settings).fit(data["X"][:600], y[:600])
+    one = Logistic(**settings).fit(data["X"][:600], y[:600])
     two = DaskBayesianLogisticRegression(**settings)
     two.fit(far["X"][:600], da.from_array(y[:600], chunks=250))
     assert_same_posterior(one, two)
@@ -268,7 +265,7 @@ def test_joblib_on_dask_gives_the_same_bits(client, monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((20_000, 4))
     y = X[:, 0] + rng.logistic(size=len(X)) > 0
-    one = BoostedBayesianLogisticRegression(**SETTINGS).fit(X, y)
+    one = Logistic(**SETTINGS).fit(X, y)
     sent = []
     scatter = client.scatter
 
@@ -279,7 +276,7 @@ def test_joblib_on_dask_gives_the_same_bits(client, monkeypatch):
 
     monkeypatch.setattr(client, "scatter", counted)
     with parallel_config(backend="dask"):
-        two = BoostedBayesianLogisticRegression(**SETTINGS).fit(X, y)
+        two = Logistic(**SETTINGS).fit(X, y)
     assert np.array_equal(one.posterior_.mean(), two.posterior_.mean())
     assert one.elbo_ == two.elbo_
     # The rows were sent to the workers once, not with every sum.

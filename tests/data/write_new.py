@@ -51,9 +51,7 @@ def main(folder):
             "warp": result.warp is not None and bool(result.warp.accepted),
         }
     sticks = BoostedGaussianMixture(
-        2,
-        **OTHERS,
-        weight_concentration_prior_type="dirichlet_process",
+        2, **OTHERS, weight_concentration_prior_type="dirichlet_process"
     ).fit(X)
     factors = BoostedMatrixFactorization(1, n_draws=4, **OTHERS).fit(X)
     for name, model in (("sticks", sticks), ("factors", factors)):

@@ -7,32 +7,29 @@ import pytest
 from numpy.testing import assert_equal
 from scipy.special import expit
 
-from skboost import (
-    BoostedBayesianLinearRegression,
-    BoostedBayesianLogisticRegression,
-    BoostedBayesianPoissonRegression,
-)
 from skboost.approximation import FreshDraws
+
+from ..kinds import Linear, Logistic, Poisson
 
 
 def data(model, n=80):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, 3))
     eta = X @ [1.0, -0.5, 0.0]
-    if model is BoostedBayesianLinearRegression:
+    if model is Linear:
         return X, eta + rng.normal(size=n)
-    if model is BoostedBayesianPoissonRegression:
+    if model is Poisson:
         return X, rng.poisson(np.exp(0.3 * eta))
     return X, rng.uniform(size=n) < expit(eta)
 
 
 CASES = [
-    (BoostedBayesianLinearRegression, 80, {}),
-    (BoostedBayesianLogisticRegression, 80, {}),
-    (BoostedBayesianLogisticRegression, 800, {}),
-    (BoostedBayesianLogisticRegression, 800, {"prior_scale": 1.0}),
-    (BoostedBayesianPoissonRegression, 80, {}),
-    (BoostedBayesianPoissonRegression, 800, {"prior_scale": 1.0}),
+    (Linear, 80, {}),
+    (Logistic, 80, {}),
+    (Logistic, 800, {}),
+    (Logistic, 800, {"prior_scale": 1.0}),
+    (Poisson, 80, {}),
+    (Poisson, 800, {"prior_scale": 1.0}),
 ]
 
 
@@ -62,23 +59,20 @@ def test_draws_are_asked_at_once_where_a_closed_form_is_not_sure(settings, monke
     monkeypatch.setattr(
         FreshDraws, "of", lambda *a, **k: drawn.append(1) or of(*a, **k)
     )
-    X, y = data(BoostedBayesianLogisticRegression, 40)
+    X, y = data(Logistic, 40)
     if "prior_scale" in settings:
         # Predictors are wide where the prior alone bounds them, and third derivatives
         # at their mean are zero.
         y = X[:, 0] > 0
-    model = BoostedBayesianLogisticRegression(max_iter=1, random_state=0, **settings)
+    model = Logistic(max_iter=1, random_state=0, **settings)
     model.fit(X, y)
     assert drawn
 
 
 @pytest.mark.parametrize("warm", [False, True])
 def test_a_pickle_has_what_was_not_yet_asked_for(warm):
-    X, y = data(BoostedBayesianLogisticRegression, 40)
-    one, other = (
-        BoostedBayesianLogisticRegression(random_state=0, warm_start=warm).fit(X, y)
-        for _ in range(2)
-    )
+    X, y = data(Logistic, 40)
+    one, other = (Logistic(random_state=0, warm_start=warm).fit(X, y) for _ in range(2))
     copy = pickle.loads(pickle.dumps(one))
     assert_equal(copy.elbo_path_, other.elbo_path_)
     assert copy.elbo_ == other.elbo_ and copy.message_ == other.message_

@@ -8,15 +8,12 @@ import pytest
 from sklearn.base import clone
 
 import skboost
-from skboost import (
-    BoostedBayesianLinearRegression,
-    BoostedBayesianLogisticRegression,
-    BoostedHierarchicalLinearRegression,
-)
 from skboost.fitting import BoostedEstimator, Observer, _run
 from skboost.priors import HalfTPrior
 from skboost.strategies import GreedySearch, StochasticSearch
 from skboost.targets import LogDensityError
+
+from ..kinds import GroupedLinear, Linear, Logistic
 
 BOOSTED = [
     one
@@ -119,7 +116,7 @@ class TestCorrections:
 
 def test_estimators_show_their_progress(capsys):
     X = np.random.default_rng(0).standard_normal((30, 2))
-    model = BoostedBayesianLogisticRegression(max_iter=2, tol=0.0, verbose=1)
+    model = Logistic(max_iter=2, tol=0.0, verbose=1)
     model.set_params(prior_scale=1.0, search=GreedySearch(32))
     model.fit(X, X[:, 0] > 0)
     told = capsys.readouterr().err.splitlines()
@@ -135,17 +132,17 @@ def test_the_log_says_how_a_run_begins(caplog):
     grouped = np.column_stack([X, group])
     expected = {
         "components at every scale by sums over rows": (
-            BoostedBayesianLinearRegression(**settings).fit, X, y,
+            Linear(**settings).fit, X, y,
         ),
         "components at every scale by a quadratic around the mode or expectation "
         "propagation": (
-            BoostedBayesianLogisticRegression(**settings).fit, X, y > 1.5,
+            Logistic(**settings).fit, X, y > 1.5,
         ),
         "one component by a quadratic around the mode or expectation propagation": (
-            BoostedBayesianLogisticRegression(prior_scale=1.0).fit, X, y > 1.5,
+            Logistic(prior_scale=1.0).fit, X, y > 1.5,
         ),
         "integrated out in closed form, with coefficients": (
-            BoostedHierarchicalLinearRegression(groups=[2]).fit, grouped, y,
+            GroupedLinear(groups=[2]).fit, grouped, y,
         ),
     }  # fmt: skip
     for words, (fit, *data) in expected.items():

@@ -4,7 +4,7 @@ import autograd.numpy as anp
 import numpy as np
 import pytest
 
-from skboost import BoostedBayesianLogisticRegression, boost_posterior
+from skboost import boost_posterior
 from skboost._random import generator
 from skboost.approximation import Estimate, FreshDraws, Mixture, RemainingKL
 from skboost.families import DiagonalGaussian
@@ -16,6 +16,8 @@ from skboost.fitting._interval import (
     remaining_kl_interval,
 )
 from skboost.targets import CallableTarget, Target
+
+from ..kinds import Logistic
 
 LOG_2PI = np.log(2 * np.pi)
 
@@ -217,7 +219,7 @@ def test_log_concave_densities_need_no_chains_where_draws_see_nothing_left():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((5000, 3))
     y = X @ [1.0, -0.5, 0.2] + rng.logistic(size=5000) > 0
-    model = BoostedBayesianLogisticRegression(prior_scale=1.0, max_iter=1)
+    model = Logistic(prior_scale=1.0, max_iter=1)
     model.set_params(random_state=0).fit(X, y)
     lower, upper = model.remaining_kl_interval_
     theta = model.posterior_.sample(4000, random_state=1)

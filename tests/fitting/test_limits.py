@@ -6,11 +6,10 @@ from numpy.testing import assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
 from skboost import BoostedBayesianLogisticRegression, boost_posterior
-from skboost._row_blocks import Table
 from skboost.fitting import FunctionObserver, Limits, Options, make_engine
 from skboost.fitting import boost as boost_target
 from skboost.priors import HalfTPrior
-from skboost.targets import CallableTarget, GLMTarget, Logistic, PrincipalScale
+from skboost.targets import CallableTarget, GLMTarget, Logistic, PrincipalScale, Table
 
 from .conftest import Problem
 

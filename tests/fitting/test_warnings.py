@@ -11,11 +11,10 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
 
-from skboost._row_blocks import Table
 from skboost.exceptions import OverdispersionWarning
 from skboost.families import DiagonalGaussian, FullGaussian
 from skboost.fitting import warn_unfinished, warn_where_called
-from skboost.targets import GLMTarget, Logistic
+from skboost.targets import GLMTarget, Logistic, Table
 
 from .conftest import Problem
 

@@ -35,6 +35,12 @@ class Quadratic:
         return self.H if columns is None else self.H[np.ix_(columns, columns)]
 
 
+def log_weights(ratio):
+    """Logarithms, where zeros are legal."""
+    with np.errstate(divide="ignore"):
+        return np.log(ratio)
+
+
 def gaussian_table(means, sds, log_joint, n_draws=400, seed=0):
     """Weight objective of one-dimensional Gaussian components, equal pools."""
     rng = np.random.default_rng(seed)

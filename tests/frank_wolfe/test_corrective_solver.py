@@ -3,13 +3,10 @@ import pytest
 from scipy.special import logsumexp
 from scipy.stats import norm
 
-from skboost._math import log_weights
 from skboost.frank_wolfe import WeightObjective, best_coefficients, minimise_on_simplex
-from skboost.frank_wolfe._corrective import (
-    _minimise_quadratic,
-    _mirror_step,
-    _Point,
-)
+from skboost.frank_wolfe._corrective import _minimise_quadratic, _mirror_step, _Point
+
+from .conftest import log_weights
 
 TOL = 1e-10
 

@@ -1,12 +1,7 @@
 import numpy as np
 import pytest
 
-from skboost.frank_wolfe import (
-    DIRECTIONS,
-    apply,
-    away_direction,
-    pairwise_direction,
-)
+from skboost.frank_wolfe import DIRECTIONS, apply, away_direction, pairwise_direction
 
 WEIGHTS = np.array([0.5, 0.3, 0.2, 0.0])
 SLOPE = np.array([0.0, 3.0, 0.5, -1.0])

@@ -8,7 +8,6 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from skboost._math import log_weights
 from skboost.frank_wolfe import (
     DIRECTIONS,
     AdaptiveBacktracking,
@@ -19,6 +18,8 @@ from skboost.frank_wolfe import (
     frank_wolfe_direction,
     pairwise_direction,
 )
+
+from .conftest import log_weights
 
 FORMS = ("curvature", "lipschitz", "distance")
 

@@ -12,7 +12,7 @@ EXCUSED = {
     "test_compare_covar_type": (
         "calls private methods, and counts the prior of tied covariances n_components "
         "times, where it counts once here"
-    ),
+    )
 }
 SLOW = ("test_monotonic_likelihood",)
 

@@ -16,15 +16,16 @@ from sklearn.preprocessing import (
     TargetEncoder,
 )
 
-from skboost import BoostedBayesianLogisticRegression, EvidenceSearch
+from skboost import EvidenceSearch
 from skboost.model_selection._evidence import check_comparable
 from skboost.strategies import GreedySearch
 
+from ..kinds import Logistic
 from .conftest import NormalMean
 
 
 def boosted(**settings):
-    return BoostedBayesianLogisticRegression(**settings)
+    return Logistic(**settings)
 
 
 def pipeline(model=None, scale=None):
@@ -41,7 +42,7 @@ def never_fitted(monkeypatch):
     def fit(self, X, y=None):
         raise Unfitted
 
-    for kind in (NormalMean, BoostedBayesianLogisticRegression):
+    for kind in (NormalMean, Logistic):
         monkeypatch.setattr(kind, "fit", fit)
 
 

@@ -19,20 +19,19 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils import get_tags
 
-from skboost import BoostedBayesianLogisticRegression, EvidenceSearch
+from skboost import EvidenceSearch
 from skboost.callbacks import ELBOMonitor
 from skboost.mixture import SVIGaussianMixture
 from skboost.strategies import GreedySearch
 
+from ..kinds import Logistic
 from .conftest import NormalMean, log_evidence
 
 SCALES = [0.01, 0.1, 1.0, 10.0, 100.0]
 
 
 def boosted(**params):
-    return BoostedBayesianLogisticRegression(
-        **{"max_iter": 2, "search": GreedySearch(64)} | params
-    )
+    return Logistic(**{"max_iter": 2, "search": GreedySearch(64)} | params)
 
 
 @pytest.fixture(scope="module")
@@ -422,7 +421,7 @@ class TestPriors:
     @staticmethod
     def searched(grid, **settings):
         settings = {"orbit": None, "random_state": 0, "max_iter": 1} | settings
-        return EvidenceSearch(BoostedBayesianLogisticRegression(**settings), grid)
+        return EvidenceSearch(Logistic(**settings), grid)
 
     def test_families_are_compared_under_the_automatic_prior(self):
         search = self.searched(self.families).fit(*self.rows)

@@ -15,19 +15,20 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.exceptions import DataConversionWarning
 from sklearn.preprocessing import scale
 
-from skboost import OnlineBayesianLinearRegression, OnlineBayesianLogisticRegression
 from skboost.priors import NoiseScalePrior
 from skboost.strategies import PowerRate
 
-ESTIMATORS = [OnlineBayesianLogisticRegression, OnlineBayesianLinearRegression]
+from ..kinds import OnlineLinear, OnlineLogistic
+
+ESTIMATORS = [OnlineLogistic, OnlineLinear]
 CLASSIFIER, REGRESSOR = ESTIMATORS
 METHODS = [
-    (OnlineBayesianLogisticRegression, {"method": "ngvi"}),
-    (OnlineBayesianLogisticRegression, {"method": "sva"}),
-    (OnlineBayesianLogisticRegression, {"method": "svb", "forgetting": 0.99}),
-    (OnlineBayesianLinearRegression, {}),
-    (OnlineBayesianLinearRegression, {"noise_scale": 0.7}),
-    (OnlineBayesianLinearRegression, {"noise_scale": 0.7, "method": "svb"}),
+    (OnlineLogistic, {"method": "ngvi"}),
+    (OnlineLogistic, {"method": "sva"}),
+    (OnlineLogistic, {"method": "svb", "forgetting": 0.99}),
+    (OnlineLinear, {}),
+    (OnlineLinear, {"noise_scale": 0.7}),
+    (OnlineLinear, {"noise_scale": 0.7, "method": "svb"}),
 ]
 
 
@@ -44,7 +45,7 @@ def diabetes():
 
 
 def data_for(cls, cancer, diabetes):
-    return cancer if cls is OnlineBayesianLogisticRegression else diabetes
+    return cancer if cls is OnlineLogistic else diabetes
 
 
 @pytest.mark.parametrize(("cls", "params"), METHODS)
@@ -89,7 +90,7 @@ def test_both_kinds_answer_the_same_questions(cls, params, cancer, diabetes):
 
 def test_the_cumulative_loss_is_that_of_the_mean_before_each_row(cancer):
     X, y = cancer
-    model, total = OnlineBayesianLogisticRegression(), 0.0
+    model, total = OnlineLogistic(), 0.0
     model.partial_fit(X[:1], y[:1], classes=[0, 1])
     total += np.log(2.0)
     for i in range(1, 40):
@@ -101,7 +102,7 @@ def test_the_cumulative_loss_is_that_of_the_mean_before_each_row(cancer):
 
 def test_fixed_noise_is_the_closed_form(diabetes):
     X, y = diabetes
-    model = OnlineBayesianLinearRegression(noise_scale=0.7, prior_scale=2.0)
+    model = OnlineLinear(noise_scale=0.7, prior_scale=2.0)
     for part in np.array_split(np.arange(len(y)), 100):
         model.partial_fit(X[part], y[part])
     X1 = np.hstack([X, np.ones((len(y), 1))])
@@ -118,9 +119,7 @@ def test_fixed_noise_is_the_closed_form(diabetes):
 
 def test_inferred_noise_is_student_t(diabetes):
     X, y = diabetes
-    model = OnlineBayesianLinearRegression(
-        noise_prior=NoiseScalePrior(4.0, 0.5**0.5)
-    ).fit(X, y)
+    model = OnlineLinear(noise_prior=NoiseScalePrior(4.0, 0.5**0.5)).fit(X, y)
     X1 = np.hstack([X, np.ones((len(y), 1))])
     precision = np.diag(np.r_[np.ones(10), 0.01]) + X1.T @ X1
     mean = np.linalg.solve(precision, X1.T @ y)
@@ -147,7 +146,7 @@ def test_inferred_noise_is_student_t(diabetes):
 
 def test_predictions_average_over_the_posterior(cancer):
     X, y = cancer
-    model = OnlineBayesianLogisticRegression().fit(X[:100], y[:100])
+    model = OnlineLogistic().fit(X[:100], y[:100])
     coef, intercept = model.sample_posterior(20_000, random_state=0)
     draws = 1.0 / (1.0 + np.exp(-(X[:20] @ coef.T + intercept)))
     error = 4.0 * draws.std(axis=1) / np.sqrt(draws.shape[1])
@@ -167,7 +166,7 @@ def test_predictions_average_over_the_posterior(cancer):
 @pytest.mark.parametrize(("n_columns", "full"), [(300, True), (301, False)])
 def test_many_columns_have_a_diagonal_covariance_by_default(n_columns, full):
     X = np.random.default_rng(0).normal(size=(4, n_columns))
-    model = OnlineBayesianLogisticRegression().fit(X, [0, 1, 1, 0])
+    model = OnlineLogistic().fit(X, [0, 1, 1, 0])
     covariance = model.posterior_.covariance()
     assert np.any(covariance != np.diag(np.diag(covariance))) == full
 
@@ -181,10 +180,10 @@ def test_several_classes_are_each_against_the_rest(as_rows, covariance):
     X = scale(X)
     order = np.random.default_rng(0).permutation(len(y))
     X, names = X[order], np.array(["setosa", "versi", "virgi"])[y[order]]
-    model = OnlineBayesianLogisticRegression(covariance=covariance)
+    model = OnlineLogistic(covariance=covariance)
     model.fit(as_rows(X), names)
     for k, name in enumerate(model.classes_):
-        one = OnlineBayesianLogisticRegression(covariance=covariance)
+        one = OnlineLogistic(covariance=covariance)
         one.fit(X, names == name)
         assert_allclose(model.coef_[k], one.coef_[0], atol=1e-12, rtol=0)
     p = model.predict_proba(as_rows(X))
@@ -209,7 +208,7 @@ def test_nan_names_its_row_and_costs_nothing(cls, as_rows, cancer, diabetes):
     bad[7, 2] = np.nan
     with pytest.raises(ValueError, match="X must be finite; got NaN, first in row 7"):
         model.partial_fit(as_rows(bad), y[50:60])
-    if cls is OnlineBayesianLinearRegression:
+    if cls is OnlineLinear:
         wrong = y[50:60].copy()
         wrong[3] = np.inf
         with pytest.raises(ValueError, match="y must be .* infinity, first in row 3"):
@@ -225,7 +224,7 @@ def test_nan_names_its_row_and_costs_nothing(cls, as_rows, cancer, diabetes):
 
 def test_bad_batches_are_refused_and_cost_nothing(cancer):
     X, y = cancer
-    model = OnlineBayesianLogisticRegression().partial_fit(X[:50], y[:50])
+    model = OnlineLogistic().partial_fit(X[:50], y[:50])
     before = model.coef_
     with pytest.raises(ValueError, match="partial_fit"):
         # A first batch of one class needs the classes.
@@ -246,7 +245,7 @@ def test_bad_batches_are_refused_and_cost_nothing(cancer):
 
 def test_divergence_names_the_step_and_a_lower_rate_goes_on(diabetes):
     X, y = diabetes
-    model = OnlineBayesianLinearRegression(method="sva", noise_scale=0.1)
+    model = OnlineLinear(method="sva", noise_scale=0.1)
     model.partial_fit(X[:20], y[:20])
     before = model.coef_
     model.set_params(learning_rate=10.0)
@@ -282,21 +281,21 @@ def test_parameters_that_mean_nothing(cls, params, message, cancer):
 def test_weights(cancer, diabetes):
     X, y = diabetes
     weight = np.arange(len(y)) % 3
-    weighted = OnlineBayesianLinearRegression().fit(X, y, sample_weight=weight)
+    weighted = OnlineLinear().fit(X, y, sample_weight=weight)
     again = np.repeat(np.arange(len(y)), weight)
-    repeated = OnlineBayesianLinearRegression().fit(X[again], y[again])
+    repeated = OnlineLinear().fit(X[again], y[again])
     assert_allclose(weighted.coef_, repeated.coef_, atol=1e-12, rtol=0)
     assert weighted.noise_scale_ == pytest.approx(repeated.noise_scale_)
     X, y = cancer
     weight = np.arange(len(y)) % 2
-    weighted = OnlineBayesianLogisticRegression().fit(X, y, sample_weight=weight)
-    left_out = OnlineBayesianLogisticRegression().fit(X[1::2], y[1::2])
+    weighted = OnlineLogistic().fit(X, y, sample_weight=weight)
+    left_out = OnlineLogistic().fit(X[1::2], y[1::2])
     assert_array_equal(weighted.coef_, left_out.coef_)
 
 
 def test_sparse_averages_are_refused_where_they_are_not_kept(cancer):
     X, y = cancer
-    model = OnlineBayesianLogisticRegression(covariance="diag", learning_rate=50.0)
+    model = OnlineLogistic(covariance="diag", learning_rate=50.0)
     model.fit(sparse.csr_matrix(X), y)
     with pytest.raises(AttributeError, match="not kept for sparse rows"):
         _ = model.averaged_coef_
@@ -312,23 +311,22 @@ def test_duplicate_entries_of_sparse_rows_add_up(cancer):
         (np.repeat(X.data, 2) / 2, np.repeat(X.indices, 2), 2 * X.indptr), X.shape
     )
     params = {"covariance": "diag"}
-    found = OnlineBayesianLogisticRegression(**params).fit(twice, y[:100])
+    found = OnlineLogistic(**params).fit(twice, y[:100])
     assert twice.nnz == 2 * X.nnz
-    one = OnlineBayesianLogisticRegression(**params).fit(X, y[:100])
+    one = OnlineLogistic(**params).fit(X, y[:100])
     assert_allclose(found.coef_, one.coef_, atol=1e-12, rtol=0)
 
 
 def test_minibatches_passes_and_order(cancer):
     X, y = cancer
-    model = OnlineBayesianLogisticRegression(batch_size=32).fit(X, y)
+    model = OnlineLogistic(batch_size=32).fit(X, y)
     assert model.score(X, y) > 0.9
-    twice = OnlineBayesianLogisticRegression(n_passes=2).fit(X, y)
-    by_hand = OnlineBayesianLogisticRegression().fit(X, y).partial_fit(X, y)
+    twice = OnlineLogistic(n_passes=2).fit(X, y)
+    by_hand = OnlineLogistic().fit(X, y).partial_fit(X, y)
     assert_array_equal(twice.coef_, by_hand.coef_)
     assert twice.n_seen_ == 2 * len(y)
     a, b = (
-        OnlineBayesianLogisticRegression(shuffle=True, random_state=seed).fit(X, y)
-        for seed in (0, 0)
+        OnlineLogistic(shuffle=True, random_state=seed).fit(X, y) for seed in (0, 0)
     )
     assert_array_equal(a.coef_, b.coef_)
     assert not np.array_equal(a.coef_, by_hand.coef_)
@@ -339,8 +337,8 @@ def test_forgetting_follows_what_changes():
     X = rng.standard_normal((1000, 3))
     truth = np.where(np.arange(1000)[:, None] < 500, [2.0, 0.0, -1.0], [-2.0, 1.0, 0])
     y = (X * truth).sum(axis=1) + 0.3 * rng.standard_normal(1000)
-    keeps = OnlineBayesianLinearRegression().fit(X, y)
-    forgets = OnlineBayesianLinearRegression(forgetting=0.98).fit(X, y)
+    keeps = OnlineLinear().fit(X, y)
+    forgets = OnlineLinear(forgetting=0.98).fit(X, y)
     assert np.abs(forgets.coef_ - truth[-1]).max() < 0.2
     assert np.abs(keeps.coef_ - truth[-1]).max() > 1.0
     assert forgets.cumulative_loss_ < keeps.cumulative_loss_
@@ -348,7 +346,7 @@ def test_forgetting_follows_what_changes():
 
 def test_densities_need_one_number_for_each_row_and_quantiles_need_levels(diabetes):
     X, y = diabetes
-    model = OnlineBayesianLinearRegression().fit(X, y)
+    model = OnlineLinear().fit(X, y)
     with pytest.warns(DataConversionWarning):
         assert model.log_predictive_density(X[:4], np.zeros((4, 1))).shape == (4,)
     for wrong in (np.zeros(1), [0.0, np.nan, 0.0, 0.0]):
@@ -367,7 +365,7 @@ def test_a_posterior_that_floating_point_can_not_hold_is_refused(batch_size):
     rng = np.random.default_rng(0)
     X = 1e6 + np.column_stack([np.zeros(12), rng.normal(size=12) * 1e-3, np.zeros(12)])
     y = 1e6 + rng.normal(size=12)
-    sound = OnlineBayesianLinearRegression(batch_size=batch_size).fit(X - 1e6, y - 1e6)
+    sound = OnlineLinear(batch_size=batch_size).fit(X - 1e6, y - 1e6)
     before = sound.coef_.copy()
     with pytest.raises(ValueError, match="singular in floating .* Centre and scale"):
         # Every sum is exact, so that the prior is lost in rounding on any machine; the
@@ -384,8 +382,7 @@ def test_a_posterior_that_floating_point_can_not_hold_is_refused(batch_size):
 
 
 @pytest.mark.parametrize(
-    ("cls", "params"),
-    [*METHODS[::2], METHODS[5], (CLASSIFIER, {"batch_size": 32})],
+    ("cls", "params"), [*METHODS[::2], METHODS[5], (CLASSIFIER, {"batch_size": 32})]
 )
 def test_origins_of_columns_and_responses(cls, params):
     """A year, a Julian day or seconds since 1970 in place of a centred column."""
@@ -502,7 +499,7 @@ def test_the_regret_of_sva_is_within_its_bound(rate=0.1):
     rng = np.random.default_rng(0)
     X = rng.uniform(-1.0, 1.0, (300, 3))
     y = (X @ [2.0, -1.0, 0.0] + rng.logistic(size=300) > 0.0).astype(int)
-    model = OnlineBayesianLogisticRegression(
+    model = OnlineLogistic(
         method="sva", learning_rate=rate, prior_scale=0.5, intercept_scale=1.0
     ).fit(X, y)
     posterior = model.posterior_
@@ -526,6 +523,6 @@ def test_the_regret_of_sva_is_within_its_bound(rate=0.1):
 def test_a_regret_bound_is_refused_where_the_theorem_does_not_speak():
     X, y = np.array([[0.0], [1.0]]), [0, 1]
     for params in ({"method": "svb"}, {"method": "sva", "forgetting": 0.9}):
-        model = OnlineBayesianLogisticRegression(learning_rate=0.1, **params).fit(X, y)
+        model = OnlineLogistic(learning_rate=0.1, **params).fit(X, y)
         with pytest.raises(ValueError, match="regret_bound needs"):
             model.regret_bound(X)

@@ -11,17 +11,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skboost import (
-    BoostedBayesianLinearRegression,
-    BoostedBayesianLogisticRegression,
-    BoostedBayesianPoissonRegression,
-    BoostedGaussianMixture,
-    OnlineBayesianLinearRegression,
-    OnlineBayesianLogisticRegression,
-)
+from skboost import BoostedGaussianMixture
 from skboost.families import Gaussian, Laplace, StudentT
 from skboost.serving import BinaryClassifier, standalone, write_module
 from skboost.strategies import GreedySearch
+
+from ..kinds import Linear, Logistic, OnlineLinear, OnlineLogistic, Poisson
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -46,9 +41,9 @@ class Own(Laplace):
     distribution = "own"
 
 
-LOGISTIC, LINEAR = BoostedBayesianLogisticRegression, BoostedBayesianLinearRegression
-POISSON = BoostedBayesianPoissonRegression
-ONLINE, STREAM = OnlineBayesianLogisticRegression, OnlineBayesianLinearRegression
+LOGISTIC, LINEAR = Logistic, Linear
+POISSON = Poisson
+ONLINE, STREAM = OnlineLogistic, OnlineLinear
 DISPERSED = {"likelihood": "negative_binomial"}
 MODELS = {
     "full": (LOGISTIC, TWO, {"prior_scale": "learn"}),
@@ -117,7 +112,7 @@ def test_predictions_are_those_of_the_estimator_bit_for_bit(name, folder):
         assert np.array_equal(labels, model.predict(NEW))
         return
     # Rates of counts overflow where the linear predictor is in the hundreds.
-    rows = NEW[:40] if isinstance(model, BoostedBayesianPoissonRegression) else NEW
+    rows = NEW[:40] if isinstance(model, Poisson) else NEW
     assert np.array_equal(names["predict"](rows), model.predict(rows))
     expected = model.predict(rows, return_std=True)
     assert np.array_equal(names["predict"](rows, return_std=True), expected)
@@ -182,7 +177,7 @@ def test_a_file_that_can_not_be_written_leaves_the_old_one(tmp_path, monkeypatch
 
 def test_what_cannot_be_written_is_refused(tmp_path):
     with pytest.raises(ValueError, match="not fitted"):
-        BoostedBayesianLogisticRegression().export(tmp_path / "model.py")
+        Logistic().export(tmp_path / "model.py")
     model = BinaryClassifier(1, False, np.array([1j, 2j]), np.ones(1), ())
     with pytest.raises(ValueError, match=r"got \['complex'\]"):
         write_module(tmp_path / "model.py", model, "Classifier")

@@ -4,17 +4,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skboost import (
-    BoostedBayesianLinearRegression,
-    BoostedBayesianLogisticRegression,
-    BoostedBayesianPoissonRegression,
-    OnlineBayesianLinearRegression,
-    OnlineBayesianLogisticRegression,
-)
 from skboost.families import Gaussian
 from skboost.serving import BinaryClassifier, GaussianPart, onnx_model
 from skboost.strategies import GreedySearch
 from skboost.targets import sigmoid_expectation
+
+from ..kinds import Linear, Logistic, OnlineLinear, OnlineLogistic, Poisson
 
 onnxruntime = pytest.importorskip("onnxruntime")
 onnx = pytest.importorskip("onnx")
@@ -46,7 +41,7 @@ def outputs(model, X):
     return dict(zip(names, session.run(None, {"X": X}), strict=True))
 
 
-LOGISTIC, LINEAR = BoostedBayesianLogisticRegression, BoostedBayesianLinearRegression
+LOGISTIC, LINEAR = Logistic, Linear
 DIAG = {"family": "gaussian-diag", "fit_intercept": False}
 LOW_RANK = {"family": Gaussian("low_rank", rank=1)}
 CLASSIFIERS = {
@@ -54,8 +49,8 @@ CLASSIFIERS = {
     "diag": (LOGISTIC(**TINY, **DIAG), TWO),
     "low rank": (LOGISTIC(**TINY, **LOW_RANK), TWO),
     "integers": (LOGISTIC(**TINY), 3 * (TWO == "no")),
-    "boolean, online": (OnlineBayesianLogisticRegression(), TWO == "no"),
-    "reals, online": (OnlineBayesianLogisticRegression(), 3.0 * (TWO == "no")),
+    "boolean, online": (OnlineLogistic(), TWO == "no"),
+    "reals, online": (OnlineLogistic(), 3.0 * (TWO == "no")),
 }
 
 
@@ -69,7 +64,7 @@ def test_binary_classifiers(model, y):
 
 
 def test_input_in_single_precision():
-    model = BoostedBayesianLogisticRegression(**TINY).fit(X, TWO)
+    model = Logistic(**TINY).fit(X, TWO)
     rows = NEW.astype(np.float32)
     found = outputs(model.to_onnx(dtype="float32"), rows)
     assert_allclose(found["probabilities"], model.predict_proba(rows), atol=1e-9)
@@ -92,10 +87,8 @@ REGRESSIONS = {
     "inferred noise": LINEAR(**TINY),
     "known noise": LINEAR(**TINY, noise_scale=0.7),
     "no variance": LINEAR(**TINY, **NO_VARIANCE),
-    "online": OnlineBayesianLinearRegression(),
-    "online, diag": OnlineBayesianLinearRegression(
-        method="ngvi", covariance="diag", noise_scale=1.0
-    ),
+    "online": OnlineLinear(),
+    "online, diag": OnlineLinear(method="ngvi", covariance="diag", noise_scale=1.0),
 }
 
 
@@ -116,7 +109,7 @@ SEVERAL = {
     "three, low rank": (LOGISTIC(**TINY, **LOW_RANK), THREE, 1e-9),
     "five": (LOGISTIC(**TINY), np.digitize(ETA, [-2.0, -0.5, 0.5, 2.0]), 1e-9),
     "by draws": (LOGISTIC(**TINY, family="laplace"), THREE, 1e-12),
-    "online": (OnlineBayesianLogisticRegression(), THREE, 1e-9),
+    "online": (OnlineLogistic(), THREE, 1e-9),
     "sharpened": (SHARP, THREE, 1e-9),
     "two, sharpened": (SHARP, (ETA > 0).astype(int), 1e-9),
 }
@@ -136,7 +129,7 @@ def test_several_classes(model, y, tolerance):
 @pytest.mark.slow
 def test_several_classes_far_out():
     y = np.digitize(ETA, [-2.0, 0.0, 1.0])
-    model = BoostedBayesianLogisticRegression(**TINY).fit(X, y)
+    model = Logistic(**TINY).fit(X, y)
     for size in (30.0, 1e3, 1e6):
         found = outputs(model.to_onnx(), size * NEW[:40])["probabilities"]
         expected = model.predict_proba(size * NEW[:40])
@@ -144,12 +137,12 @@ def test_several_classes_far_out():
 
 
 def test_other_models_say_what_to_use_instead(monkeypatch):
-    laplace = BoostedBayesianLogisticRegression(**TINY, family="laplace").fit(X, TWO)
-    counts = BoostedBayesianPoissonRegression(**TINY).fit(X, np.arange(50) % 3)
+    laplace = Logistic(**TINY, family="laplace").fit(X, TWO)
+    counts = Poisson(**TINY).fit(X, np.arange(50) % 3)
     for model in (laplace, counts):
         with pytest.raises(NotImplementedError, match=r"Use export\(path\)"):
             model.to_onnx()
     monkeypatch.setitem(__import__("sys").modules, "onnx", None)
-    model = OnlineBayesianLogisticRegression().fit(X, TWO)
+    model = OnlineLogistic().fit(X, TWO)
     with pytest.raises(ImportError, match="pip install onnx"):
         model.to_onnx()

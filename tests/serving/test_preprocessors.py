@@ -20,13 +20,9 @@ from sklearn.preprocessing import (
     TargetEncoder,
 )
 
-from skboost import (
-    BoostedBayesianLogisticRegression,
-    BoostedHierarchicalLinearRegression,
-    OnlineBayesianLinearRegression,
-)
 from skboost.strategies import GreedySearch
 
+from ..kinds import GroupedLinear, Logistic, OnlineLinear
 from ..linear_model.conftest import written
 
 RNG = np.random.default_rng(0)
@@ -47,7 +43,7 @@ STEPS = {
 @pytest.mark.parametrize("name", STEPS)
 def test_exported_pipelines_predict_the_same(name, tmp_path):
     y = np.digitize(ETA, [-1.0, 1.0] if name == "several" else [0.0])
-    last = BoostedBayesianLogisticRegression(**TINY, prior_scale=1.0)
+    last = Logistic(**TINY, prior_scale=1.0)
     pipe = make_pipeline(STEPS[name], last).fit(X, y)
     pipe[-1].export(tmp_path / "model.py", preprocessor=pipe[:-1])
     module = written(tmp_path / "model.py")
@@ -59,7 +55,7 @@ def test_graphs_have_the_scaler_and_columns_may_have_names(tmp_path):
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(X, columns=list("abcd"))
     steps = make_column_transformer((StandardScaler(), ["d", "b"]))
-    pipe = make_pipeline(steps, OnlineBayesianLinearRegression()).fit(frame, ETA)
+    pipe = make_pipeline(steps, OnlineLinear()).fit(frame, ETA)
     new = frame.iloc[:9] + 1.0
     mean, std = pipe.predict(new, return_std=True)
     pipe[-1].export(tmp_path / "model.py", preprocessor=pipe[:-1])
@@ -93,7 +89,7 @@ INSIDE = {
     ],
 )
 def test_other_steps_are_refused_by_name(name, steps, tmp_path):
-    pipe = make_pipeline(steps, OnlineBayesianLinearRegression(learning_rate="auto"))
+    pipe = make_pipeline(steps, OnlineLinear(learning_rate="auto"))
     pipe = pipe.fit(X / [1.0, 1e3, 1.0, 1.0], ETA)
     with pytest.raises(ValueError, match=f"cannot be exported, {name}"):
         pipe[-1].export(tmp_path / "model.py", preprocessor=pipe[:-1])
@@ -102,18 +98,18 @@ def test_other_steps_are_refused_by_name(name, steps, tmp_path):
 
 def test_columns_far_from_zero_keep_their_digits(tmp_path):
     far = 1e9 + 1e3 * X[:, [0, 2]]
-    pipe = make_pipeline(StandardScaler(), OnlineBayesianLinearRegression())
+    pipe = make_pipeline(StandardScaler(), OnlineLinear())
     pipe.fit(far, ETA)[-1].export(tmp_path / "model.py", preprocessor=pipe[:-1])
     found = written(tmp_path / "model.py").predict(far)
     assert_allclose(found, pipe.predict(far), atol=1e-8)
 
 
 def test_steps_of_another_model_are_refused(tmp_path):
-    model = OnlineBayesianLinearRegression().fit(X[:, [0, 2]], ETA)
+    model = OnlineLinear().fit(X[:, [0, 2]], ETA)
     with pytest.raises(ValueError, match="must give the columns of the model; got"):
         model.export(tmp_path / "model.py", preprocessor=StandardScaler().fit(X))
     rows = np.column_stack([X[:, 0], np.arange(60) % 6])
-    grouped = BoostedHierarchicalLinearRegression(groups=[1], max_iter=1).fit(rows, ETA)
+    grouped = GroupedLinear(groups=[1], max_iter=1).fit(rows, ETA)
     with pytest.raises(ValueError, match="None for models with groups"):
         grouped.export(tmp_path / "model.py", preprocessor=StandardScaler().fit(rows))
 
@@ -170,7 +166,7 @@ PIPELINES = {
 def test_gaps_and_categories_are_exported(steps, tmp_path):
     table = people(90)
     y = (table["rooms"] + (table["city"] == "Oslo") > 2).to_numpy()
-    last = BoostedBayesianLogisticRegression(**TINY, prior_scale=1.0)
+    last = Logistic(**TINY, prior_scale=1.0)
     pipe = make_pipeline(steps, last)
     pipe.fit(table, y)[-1].export(tmp_path / "model.py", preprocessor=pipe[:-1])
     module, new = written(tmp_path / "model.py"), people(40, seed=1)
@@ -187,7 +183,7 @@ def test_gaps_and_categories_are_exported(steps, tmp_path):
 def test_unseen_categories_are_what_they_are_in_the_pipeline(unknown, tmp_path):
     table = people(60)
     steps = production(handle_unknown=unknown)
-    pipe = make_pipeline(steps, OnlineBayesianLinearRegression(learning_rate="auto"))
+    pipe = make_pipeline(steps, OnlineLinear(learning_rate="auto"))
     pipe.fit(table, ETA)[-1].export(tmp_path / "model.py", preprocessor=pipe[:-1])
     module, new = written(tmp_path / "model.py"), table.assign(city="Paris")
     if unknown == "ignore":
