@@ -96,16 +96,6 @@ def test_laplace_is_a_gaussian_at_the_mode(likelihood, response, name):
         assert value == pytest.approx(expected, abs=1e-7)
 
 
-def test_laplace_is_close_to_the_integral_where_groups_are_large():
-    rows = grouped(((4, 1),), zeros_and_ones, n=4000)
-    parts = split(points(rows), rows)
-    found, score = LaplaceMarginal(rows, Logistic()).value_and_score(*parts)
-    expected, slopes = QuadratureMarginal(rows, Logistic()).value_and_score(*parts)
-    # An error of order one over rows in a group, 1e-3, for each of four groups.
-    np.testing.assert_allclose(found, expected, atol=4e-3)
-    np.testing.assert_allclose(score, slopes, atol=4e-3)
-
-
 def test_weights_of_draws_know_how_the_skewed_map_stretches():
     rows = grouped(((3, 1), (2, 1)), counts, n=14)
     marginal = LaplaceMarginal(rows, Poisson())

@@ -12,7 +12,6 @@ from scipy.integrate import quad, trapezoid
 from skboost.approximation import Mixture
 from skboost.families import DiagonalGaussian, Laplace
 from skboost.posterior import MixturePosterior, pack_mixtures, unpack_mixtures
-from skboost.posterior._storage import FORMAT_VERSION
 
 
 @pytest.fixture
@@ -281,7 +280,7 @@ def test_load_refuses_what_it_can_not_read(tmp_path, bimodal):
 
     unknown = [{"class": "as_family", "params": {}}] * 2
     for change, message in [
-        (changed(format_version=FORMAT_VERSION + 1), "Update skboost"),
+        (changed(format_version=99), "Update skboost"),
         (changed(families=unknown), "does not have"),
         ({"params_1": np.full_like(arrays["params_1"], np.nan)}, "not finite"),
         ({"params_1": np.full_like(arrays["params_1"], np.inf)}, "not finite"),

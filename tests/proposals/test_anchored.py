@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from skboost._row_blocks import Table
 from skboost.families import FullGaussian
 from skboost.proposals import _propagated
 from skboost.proposals._propagated import _in_units, _over_scales, signed_rows
@@ -15,6 +14,7 @@ from skboost.targets import (
     Logistic,
     NormalPrior,
     PrincipalScale,
+    Table,
 )
 
 

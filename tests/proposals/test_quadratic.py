@@ -8,7 +8,7 @@ from scipy.stats import multivariate_normal
 from sklearn.base import clone
 
 from skboost import BoostedBayesianLogisticRegression, RowBlocks
-from skboost._row_blocks import BlockTables, Table
+from skboost._row_blocks import BlockTables
 from skboost.families import FullGaussian
 from skboost.proposals._quadratic import (
     Quadratic,
@@ -28,6 +28,7 @@ from skboost.targets import (
     PrincipalScale,
     ScaleNode,
     StudentTPrior,
+    Table,
 )
 
 

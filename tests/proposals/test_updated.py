@@ -6,13 +6,12 @@ from numpy.testing import assert_allclose
 from sklearn.datasets import make_blobs
 
 from skboost import BoostedBayesianLogisticRegression
-from skboost._row_blocks import Table
 from skboost.approximation import Mixture
 from skboost.boosting import Settings
 from skboost.families import Component, DiagonalGaussian, FullGaussian
 from skboost.proposals import UpdateProposer
 from skboost.strategies import JointGain
-from skboost.targets import FlatPrior, GLMTarget, Logistic, updated_target
+from skboost.targets import FlatPrior, GLMTarget, Logistic, Table, updated_target
 
 FULL = FullGaussian()
 

@@ -6,7 +6,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose
-from scipy.integrate import quad
 from scipy.stats import dirichlet
 
 from skboost.transforms import (
@@ -126,21 +125,6 @@ def test_elementwise_transforms_increase_between_their_ends(transform, z):
     assert ((theta > transform.low) & (theta < transform.high)).all()
 
 
-@each_elementwise
-def test_a_density_keeps_its_mass(transform):
-    """The integral of exp(-z^2 / 2) is that of its image over the range."""
-
-    def image(theta):
-        z = transform.inverse(np.array([theta]))
-        return np.exp(-0.5 * z**2 - transform.log_derivative(z))[0]
-
-    ends = transform.forward(np.array([-8.0, -2.0, 0.0, 2.0, 8.0]))
-    mass = sum(
-        quad(image, a, b, limit=200)[0] for a, b in zip(ends, ends[1:], strict=False)
-    )
-    assert mass == pytest.approx(np.sqrt(2 * np.pi), rel=1e-7)
-
-
 def test_the_ends_keep_their_digits():
     z = np.array([-50.0, 50.0])
     assert_allclose(Interval().forward(z)[0], np.exp(-50.0))
@@ -172,7 +156,7 @@ def test_the_simplex_jacobian_integrates_dirichlet_densities():
 def test_the_jacobian_integrates_densities_of_correlations():
     # The volume of correlation matrices of three variables is pi^2 / 2 (Rousseeuw and
     # Molenberghs 1994); LKJ densities have marginals that are beta distributions.
-    grid = np.linspace(-5.9, 5.9, 64)
+    grid = np.linspace(-5.9, 5.9, 48)
     z = np.stack(np.meshgrid(grid, grid, grid), axis=-1).reshape(-1, 3)
     transform = Correlation()
     a, b, c = theta = transform.forward(z).T
