@@ -7,7 +7,7 @@ import pytest
 from scipy.special import expit
 
 from skboost.strategies import GreedySearch
-from skboost.targets._base import Ledger
+from skboost.targets import Ledger
 
 from ..kinds import Logistic, Poisson
 
@@ -31,6 +31,16 @@ def counted(n=80, dispersion=0.5, seed=0, level=0.3):
     if dispersion:
         rate = rate * rng.gamma(1.0 / dispersion, dispersion, n)
     return X, rng.poisson(rate), years
+
+
+def response(kind, eta, noise=1.0):
+    """What a class models, for linear predictors (n,)."""
+    rng = np.random.default_rng(1)
+    if "Logistic" in kind.__name__:
+        return (eta + rng.logistic(size=len(eta)) > 0).astype(int)
+    if "Poisson" in kind.__name__:
+        return rng.poisson(np.exp(eta))
+    return eta + noise * rng.normal(size=len(eta))
 
 
 def written(path):

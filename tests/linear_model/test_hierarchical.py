@@ -13,7 +13,7 @@ from skboost.priors import HalfNormalPrior
 from ..cases import HIERARCHICAL
 from ..cases import fitted as cached
 from ..kinds import GroupedLinear, GroupedLogistic, GroupedPoisson
-from .conftest import written
+from .conftest import response, written
 
 pd = pytest.importorskip("pandas")
 
@@ -28,15 +28,6 @@ def schools(n=160, n_groups=12, seed=0, spread=1.0):
     effects = spread * rng.normal(size=n_groups)
     X = pd.DataFrame({"hours": hours, "school": [f"s{j:02d}" for j in school]})
     return X, 0.5 * hours + effects[school], effects
-
-
-def response(estimator, eta, seed=1):
-    rng = np.random.default_rng(seed)
-    if "Logistic" in estimator.__name__:
-        return np.where(eta + rng.logistic(size=len(eta)) > 0, "yes", "no")
-    if "Poisson" in estimator.__name__:
-        return rng.poisson(np.exp(eta))
-    return eta + rng.normal(size=len(eta))
 
 
 @pytest.fixture(scope="module", params=EVERY, ids=lambda e: e.__name__)

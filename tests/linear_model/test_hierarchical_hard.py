@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from skboost.priors import HalfTPrior
@@ -127,22 +128,26 @@ def test_labels_above_two_to_the_53_are_told_apart():
     assert len(model.group_levels_["g"]) == 6
 
 
-def test_labels_of_another_kind_are_no_new_groups():
+@pytest.fixture(scope="module")
+def of_one_factor():
+    """A fitted model, its rows and numbers."""
     X, eta, _ = rows()
-    X = X[["x", "g"]]
-    model = GroupedLinear(groups=["g"], max_iter=1, random_state=0).fit(X, eta)
+    model = GroupedLinear(groups=["g"], max_iter=1, random_state=0)
+    return model.fit(X[["x", "g"]], eta), X[["x", "g"]], eta
+
+
+def test_labels_of_another_kind_are_no_new_groups(of_one_factor):
+    model, X, eta = of_one_factor
     with pytest.raises(ValueError, match="must have numbers in .* 'g', as in fit"):
         model.predict(X.astype({"g": str}))
     dates = X.assign(g=[datetime.datetime(2020, 1, 1 + j) for j in X["g"]])
-    model.fit(dates, eta)
+    model = clone(model).fit(dates, eta)
     with pytest.raises(ValueError, match="must have dates in .* 'g', as in fit"):
         model.predict(X.astype({"g": str}))
 
 
-def test_the_population_needs_no_column_of_groups():
-    X, eta, _ = rows()
-    X = X[["x", "g"]]
-    model = GroupedLinear(groups=["g"], max_iter=1, random_state=0).fit(X, eta)
+def test_the_population_needs_no_column_of_groups(of_one_factor):
+    model, X, _ = of_one_factor
     wanted = model.predict(X, population=True)
     for part in (X[["x"]], X[["x"]].to_numpy()):
         np.testing.assert_array_equal(model.predict(part, population=True), wanted)

@@ -5,8 +5,8 @@ import pytest
 
 from skboost.priors import HalfNormalPrior, LKJPrior
 
-from ..kinds import GroupedLinear, GroupedLogistic, GroupedPoisson
-from .conftest import written
+from ..kinds import GroupedLinear, GroupedLogistic, GroupedPoisson, over
+from .conftest import response, written
 
 pd = pytest.importorskip("pandas")
 EVERY = [GroupedLinear, GroupedLogistic, GroupedPoisson]
@@ -24,22 +24,10 @@ def days(n_groups=15, n_each=8, rho=-0.8, seed=0):
     return X, effects, 0.5 * day + effects[pupil, 0] + effects[pupil, 1] * day
 
 
-def response(kind, eta, seed=1):
-    rng = np.random.default_rng(seed)
-    if "Logistic" in kind.__name__:
-        return (eta + rng.logistic(size=len(eta)) > 0).astype(int)
-    if "Poisson" in kind.__name__:
-        return rng.poisson(np.exp(eta))
-    return eta + 0.5 * rng.normal(size=len(eta))
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [GroupedLinear, *(pytest.param(k, marks=pytest.mark.slow) for k in EVERY[1:])],
-)
+@over("kind", EVERY, slow=EVERY[1:])
 def test_correlated_slopes_are_found_predicted_and_exported(kind, tmp_path):
     X, effects, eta = days()
-    y = response(kind, eta)
+    y = response(kind, eta, 0.5)
     model = kind(max_iter=1, **OPTIONS).fit(X, y)
     row = model.variance_components_.loc["cor(pupil: intercept, day)"]
     assert row["5%"] < np.corrcoef(effects.T)[0, 1] < row["95%"]
@@ -62,7 +50,7 @@ def test_correlated_slopes_are_found_predicted_and_exported(kind, tmp_path):
 
 def test_the_prior_of_correlations_may_be_set_for_each_factor():
     X, _, eta = days()
-    y = response(GroupedLinear, eta)
+    y = response(GroupedLinear, eta, 0.5)
 
     def correlation(correlated):
         model = GroupedLinear(correlated=correlated, max_iter=1, **OPTIONS).fit(X, y)
@@ -94,7 +82,7 @@ def test_slopes_stand_without_intercepts_and_without_coefficients(tmp_path):
 
 def test_scales_have_priors_by_factor_and_by_name():
     X, _, eta = days()
-    y = response(GroupedLinear, eta)
+    y = response(GroupedLinear, eta, 0.5)
 
     def scales(scale_prior):
         options = OPTIONS | {"correlated": False, "scale_prior": scale_prior}
@@ -134,7 +122,7 @@ def test_what_cannot_be_said_of_effects_is_refused_by_name(params, message):
 
 def test_what_remains_at_most_is_known_where_scales_alone_are_left():
     X, _, eta = days()
-    model = GroupedLinear(**OPTIONS).fit(X, response(GroupedLinear, eta))
+    model = GroupedLinear(**OPTIONS).fit(X, response(GroupedLinear, eta, 0.5))
     lower, upper = model.remaining_kl_interval_
     assert 0.0 <= lower <= upper < 0.2
     # The evidence by importance sampling from the posterior's draws, which see all.

@@ -90,13 +90,11 @@ def test_entropies_with_groups_are_averages_over_draws():
 
 
 @classifiers
-@pytest.mark.parametrize("missing", [None, np.nan])
-def test_missing_labels_are_refused(name, missing):
-    case = CASES[name]
-    y = case.y.astype(object)
-    y[3] = missing
-    with pytest.raises(ValueError, match="y must have a label in every row; got|NaN"):
-        case.new().fit(**case.data() | {"y": y})
+def test_missing_labels_are_refused(name):
+    case, y = CASES[name], CASES[name].y.astype(object)
+    for y[3] in (None, np.nan):
+        with pytest.raises(ValueError, match="a label in every row; got|NaN"):
+            case.new().fit(**case.data() | {"y": y})
 
 
 ORDER = ["low", "middle", "high", "top"]

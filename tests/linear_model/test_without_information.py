@@ -62,6 +62,7 @@ COUNTS = {
     "flat": (Poisson, {}),
     "known scale": (Poisson, {"prior_scale": 1.0}),
     "no orbits": (Poisson, {"orbit": None}),
+    "a wide prior": (Poisson, {"prior_scale": 3.0, "orbit": None, "max_iter": 1}),
     "groups": (GroupedPoisson, {"groups": [3]}),
     "a Laplace prior": (
         GroupedPoisson, {"groups": [3], "prior": "laplace"},
@@ -70,13 +71,13 @@ COUNTS = {
 }  # fmt: skip
 
 
-QUICK = "flat", "poisson", 1
+QUICK = [("flat", "poisson", 1), ("a wide prior", "negative_binomial", 0)]
 
 
 @pytest.mark.parametrize(
     ("name", "likelihood", "events"),
     [
-        pytest.param(*case, marks=[pytest.mark.slow] * (case != QUICK))
+        pytest.param(*case, marks=[pytest.mark.slow] * (case not in QUICK))
         for case in product(COUNTS, ("poisson", "negative_binomial"), (0, 1))
     ],
 )
