@@ -12,7 +12,7 @@ pytestmark = pytest.mark.filterwarnings(
 )
 CASES = FLAT | OTHERS | SVI
 # One of each way to go on; what test_contract.py asks of others is refused there.
-QUICK = {"two classes", "mixture", "factorisation", "svi, mixture", "svi, factors"}
+QUICK = {"two classes", "mixture", "factorisation", "svi, factors"}
 SLOW = {*CASES} - QUICK
 # A factorisation knows its rows by their places, so that their order is an answer.
 ROWS = {n: c for n, c in CASES.items() if not hasattr(c.estimator, "predict_entries")}

@@ -73,7 +73,7 @@ def assert_same_posterior(one, two, tol=1e-6):
     assert_allclose(one.elbo_, two.elbo_, atol=tol * N)
 
 
-@over("kind", KINDS, slow=["negative binomial"])
+@over("kind", KINDS, slow=["negative binomial", "student_t"])
 def test_blocks_give_the_fit_of_all_rows(kind, data):
     model, y = model_of(kind)
     arrays = [data["X"], data[y], data["weight"]]

@@ -85,7 +85,7 @@ def test_an_unnormalised_density_shifts_the_elbo_alone(boosted):
         return log_density(theta) + 700.0
 
     log_density, gradient = KNOWN["two modes"]
-    settings = {"max_iter": 3, "search": GreedySearch(128), "random_state": 0}
+    settings = {"max_iter": 2, "search": GreedySearch(64), "random_state": 0}
     one = boosted("two modes", **settings)
     two = boost_posterior(shifted, 1, gradient=gradient, **settings)
     noise = np.hypot(one.elbo_se, two.elbo_se)

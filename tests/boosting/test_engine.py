@@ -10,6 +10,8 @@ from skboost.approximation import FreshDraws, Mixture, PooledDraws
 from skboost.boosting import SimplexIterate
 from skboost.families import FullGaussian
 
+from ..kinds import over
+
 STEP_SIZES = ["line-search", "adaptive", "predefined", 0.3]
 
 
@@ -112,7 +114,7 @@ def test_a_rejected_step_leaves_the_state(engine):
     assert n_rejected
 
 
-@pytest.mark.parametrize("step_size", ["predefined", 0.9])
+@over("step_size", ["predefined", 0.9], slow=[0.9])
 def test_steps_that_do_not_minimise_keep_the_best_iterate(engine, step_size):
     settings = {"corrective": "none", "refine": False, "n_fresh": 128}
     boosting = engine("two modes", step_size=step_size, **settings)

@@ -66,7 +66,7 @@ def kept_columns(before, after, objective):
         ("predefined", "none"),
         ("line-search", "away"),
         ("adaptive", "pairwise"),
-        (0.3, "none"),
+        pytest.param(0.3, "none", marks=pytest.mark.slow),
     ],
 )
 def test_the_weights_take_the_step_of_the_rule(engine, step_size, corrective):

@@ -13,6 +13,8 @@ from skboost.approximation import FreshDraws
 from skboost.boosting._moves import Search, Split
 from skboost.fitting import Limits, Options, boost
 
+from ..kinds import over
+
 
 class Quadratic:
     """``-(x - 1)^T diag(curvature) (x - 1) / 2`` with a count of evaluations."""
@@ -128,7 +130,7 @@ class TestSplit:
             halves = boosting.engine.combination.split(*parts)
             assert halves.components.n_components == n_components
 
-    @pytest.mark.parametrize("corrective", ["none", "pairwise"])
+    @over("corrective", ["none", "pairwise"], slow=["pairwise"])
     def test_the_steps_of_the_papers_come_before_splits(
         self, engine, corrective, monkeypatch
     ):

@@ -12,6 +12,8 @@ from skboost import boost_posterior
 from skboost.families import Gaussian, StudentT
 from skboost.strategies import GreedySearch
 
+from ..kinds import over
+
 MEAN = np.array([1.0, -2.0])
 SCALE_MATRIX = np.array([[1.0, 0.8], [0.8, 2.0]])
 PRECISION = np.linalg.inv(SCALE_MATRIX)
@@ -48,7 +50,7 @@ def test_a_student_t_density_is_one_component():
     assert_allclose(covariance, 5.0 / 3.0 * SCALE_MATRIX, rtol=0.07)
 
 
-@pytest.mark.parametrize("df", [2.5, 8.0])
+@over("df", [2.5, 8.0], slow=[8.0])
 def test_degrees_of_freedom_are_found(df):
     result = boost(df, StudentT(df="auto"), max_iter=1)
     (component,) = result.posterior.mixture.components
@@ -95,7 +97,11 @@ def test_the_residual_objective_takes_an_open_family():
     assert {component.family.df for component in components} <= {3.0, 30.0}
 
 
-@pytest.mark.parametrize("centres", [[[0.0] * 4], [[-30.0] * 4, [20.0] * 4]])
+# One place, and two.
+CENTRES = [[[0.0] * 4], [[-30.0] * 4, [20.0] * 4]]
+
+
+@over("centres", CENTRES, slow=CENTRES[1:])
 def test_gaussians_of_several_widths_come_together(centres):
     """A tail that is wider in all directions takes one iteration, not ten."""
     dim, df, centres = 4, 3.0, np.array(centres)

@@ -18,7 +18,7 @@ from skboost.dask import (
 from skboost.dask._estimators import WorkerTables
 from skboost.strategies import GreedySearch
 
-from ..kinds import Linear, Logistic, Poisson
+from ..kinds import Linear, Logistic, Poisson, over
 
 dask = pytest.importorskip("dask")
 pytest.importorskip("distributed")
@@ -152,7 +152,7 @@ def test_a_mixture_of_dask_arrays(data, far):
     assert np.array_equal(labels, one.predict(data["X"]))
 
 
-@pytest.mark.parametrize("first", [0, 400], ids=["some rows", "no row of a block"])
+@over("first", [0, 400], slow=[0], ids=["some rows", "no row of a block"])
 def test_blocks_of_unknown_size(data, far, first):
     one, two = pair("labels")
     keep = (data["X"][:, 3] < 1.0) & (np.arange(600) >= first)

@@ -11,6 +11,8 @@ from skboost.decomposition import MatrixFactorizationPosterior
 from skboost.model_selection import EvidenceSearch
 from skboost.strategies import StochasticSearch
 
+from ..kinds import over
+
 KNOWN = {"noise_scale": 0.3, "prior_scale": 1.0}
 
 
@@ -164,7 +166,7 @@ def test_factors_are_those_of_the_heaviest_component(several):
 # --- the posterior
 
 
-@pytest.mark.parametrize("proposal", ["coordinate_ascent", "residual"])
+@over("proposal", ["coordinate_ascent", "residual"], slow=["residual"])
 def test_the_posterior_survives_the_disk(tmp_path, proposal):
     X, _ = low_rank((8, 6))
     search = StochasticSearch(30, n_step_draws=None)

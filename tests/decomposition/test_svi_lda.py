@@ -22,9 +22,9 @@ from skboost.decomposition import SVILatentDirichletAllocation
 from skboost.svi import RobbinsMonro
 
 from ..conjugate import conftest
+from ..kinds import over
 
 STOCHASTIC = {"batch_size": 50, "effective_batch_size": 25}
-BOTH = pytest.mark.parametrize("settings", [{}, STOCHASTIC], ids=["all", "batches"])
 
 
 corpus = partial(conftest.corpus, n_documents=200, n_words=40, n_topics=3, length=60)
@@ -44,7 +44,7 @@ def fitted():
 # --- what is found
 
 
-@BOTH
+@over("settings", [{}, STOCHASTIC], slow=[STOCHASTIC], ids=["all", "batches"])
 def test_topics_are_recovered(settings):
     X, topics = corpus(n_documents=400, length=100)
     model = made(max_iter=8, n_init=2, **settings).fit(X)

@@ -25,10 +25,10 @@ def data(model, n=80):
 
 CASES = [
     (Linear, 80, {}),
-    (Logistic, 80, {}),
+    pytest.param(Logistic, 80, {}, marks=pytest.mark.slow),
     (Logistic, 800, {}),
     (Logistic, 800, {"prior_scale": 1.0}),
-    (Poisson, 80, {}),
+    pytest.param(Poisson, 80, {}, marks=pytest.mark.slow),
     (Poisson, 800, {"prior_scale": 1.0}),
 ]
 

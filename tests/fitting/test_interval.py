@@ -177,7 +177,9 @@ def test_the_lower_end_holds_where_the_tail_of_weights_has_no_mean():
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize(("dim", "seed"), [(4, 1), (16, 0)])
+@pytest.mark.parametrize(
+    ("dim", "seed"), [(4, 1), pytest.param(16, 0, marks=pytest.mark.slow)]
+)
 def test_a_narrow_shoulder_in_many_dimensions_is_found(dim, seed):
     """A tenth of the mass four standard deviations off, in any direction."""
     away = np.random.default_rng(seed).standard_normal(dim)

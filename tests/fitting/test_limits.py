@@ -62,7 +62,10 @@ def seconds_of(objective="kl"):
     return run
 
 
-@pytest.mark.parametrize(("objective", "max_time"), [("kl", 40), ("hellinger", 200)])
+@pytest.mark.parametrize(
+    ("objective", "max_time"),
+    [("kl", 40), pytest.param("hellinger", 200, marks=pytest.mark.slow)],
+)
 def test_time_is_exceeded_by_one_batch_at_most(objective, max_time):
     run = seconds_of(objective)
     _, needed = run(1)

@@ -38,7 +38,11 @@ WAYS = {
 FEW = {"names": ["x", "y"], "search": GreedySearch(32), "random_state": 0}
 
 
-@pytest.fixture(scope="module", params=WAYS.values(), ids=WAYS)
+SLOW = [pytest.mark.slow]
+PARAMS = [pytest.param(w, marks=SLOW * (n == "hellinger")) for n, w in WAYS.items()]
+
+
+@pytest.fixture(scope="module", params=PARAMS, ids=WAYS)
 def found(request):
     """A result, and the arguments that it comes from."""
     told = FEW | request.param | {"gradient": bent_gradient}

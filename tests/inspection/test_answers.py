@@ -19,7 +19,7 @@ from skboost.inspection import (
 from skboost.strategies import GreedySearch
 from tests.cases import LINEAR, OTHERS, each, fitted
 
-from ..kinds import Linear, Logistic, Poisson
+from ..kinds import Linear, Logistic, Poisson, over
 
 N = 8000
 ROWS = LINEAR | {"ordered classes": OTHERS["ordered classes"]}
@@ -158,7 +158,7 @@ def exact(model, X, y, rows, **keywords):
     return np.array(found)
 
 
-@pytest.mark.parametrize("name", ["two classes", "poisson"])
+@over("name", ["two classes", "poisson"], slow=["poisson"])
 def test_leave_one_out_is_what_fits_without_a_row_say(name):
     case = ROWS[name]
     model = case.new(

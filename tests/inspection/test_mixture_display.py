@@ -9,6 +9,8 @@ from sklearn.mixture import GaussianMixture
 from skboost import BoostedGaussianMixture, SVIGaussianMixture
 from skboost.inspection import MixtureDisplay
 
+from ..kinds import over
+
 pytest.importorskip("matplotlib").use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")
 X = load_iris().data[::3]
@@ -24,7 +26,7 @@ MIXTURES = {
 
 
 @pytest.mark.parametrize("name", MIXTURES)
-@pytest.mark.parametrize("kind", ["full", "tied", "diag", "spherical"])
+@over("kind", ["full", "tied", "diag", "spherical"], slow=["diag", "spherical"])
 def test_every_mixture_is_drawn_and_gaps_where_they_are_expected(name, kind):
     gaps, mixture = X.copy(), MIXTURES[name](kind)
     if kind != "tied":

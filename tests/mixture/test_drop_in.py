@@ -13,6 +13,8 @@ from sklearn.mixture import BayesianGaussianMixture, GaussianMixture
 from skboost.conjugate import STARTS
 from skboost.mixture import SVIGaussianMixture
 
+from ..kinds import over
+
 TYPES = ["full", "tied", "diag", "spherical"]
 PRIORS = ["dirichlet_distribution", "dirichlet_process"]
 IRIS = load_iris().data
@@ -60,7 +62,7 @@ def test_every_attribute_is_scikit_learns(prior_type, monkeypatch):
     assert ours.lower_bound_ == ours.elbo_ == ours.lower_bounds_[-1]
 
 
-@pytest.mark.parametrize("prior_type", PRIORS)
+@over("prior_type", PRIORS, slow=PRIORS[1:])
 def test_the_bounds_differ_by_a_constant(prior_type, monkeypatch):
     one, other = (both(monkeypatch, prior_type, reach, n=5) for reach in (1.0, 0.3))
     rise, theirs = (

@@ -255,7 +255,11 @@ def test_groups_are_found(load, least):
 
 
 @pytest.mark.parametrize(
-    ("kind", "covariance_type"), [("normal-wishart", "tied"), ("independent", "full")]
+    ("kind", "covariance_type"),
+    [
+        ("normal-wishart", "tied"),
+        pytest.param("independent", "full", marks=pytest.mark.slow),
+    ],
 )
 def test_units_do_not_matter(covariance_type, kind):
     settings = {"covariance_type": covariance_type, "mean_prior_type": kind}

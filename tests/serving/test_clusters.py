@@ -27,7 +27,11 @@ MODELS = [
     (SVIGaussianMixture, {"known_covariances": np.diag([1.0, 9.0, 0.1])}),
     (BoostedGaussianMixture, DIRICHLET),
     (BoostedGaussianMixture, {"covariance_type": "diag"}),
-    (BoostedGaussianMixture, {"mean_prior_type": "independent"}),
+    pytest.param(
+        BoostedGaussianMixture,
+        {"mean_prior_type": "independent"},
+        marks=pytest.mark.slow,
+    ),
 ]
 
 

@@ -91,8 +91,7 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("exported")
 
 
-QUICK = ("full", "low rank", "three classes", "linear", "boolean", "poisson",
-         "negative binomial")  # fmt: skip
+QUICK = "full", "three classes", "linear", "boolean", "poisson"
 SLOW = [pytest.param(n, marks=pytest.mark.slow) for n in MODELS if n not in QUICK]
 
 

@@ -9,7 +9,7 @@ from skboost.serving import BinaryClassifier, GaussianPart, onnx_model
 from skboost.strategies import GreedySearch
 from skboost.targets import sigmoid_expectation
 
-from ..kinds import Linear, Logistic, OnlineLinear, OnlineLogistic, Poisson
+from ..kinds import Linear, Logistic, OnlineLinear, OnlineLogistic, Poisson, over
 
 onnxruntime = pytest.importorskip("onnxruntime")
 onnx = pytest.importorskip("onnx")
@@ -115,8 +115,9 @@ SEVERAL = {
 }
 
 
-@pytest.mark.parametrize(("model", "y", "tolerance"), SEVERAL.values(), ids=SEVERAL)
-def test_several_classes(model, y, tolerance):
+@over("name", SEVERAL, slow=["three, diag", "three, low rank"])
+def test_several_classes(name):
+    model, y, tolerance = SEVERAL[name]
     labels = np.array(list("abcde"))[y]
     near = NEW[:40]
     found = outputs(model.fit(X, labels).to_onnx(), near)
