@@ -139,9 +139,16 @@ def fit_surrogate(evaluations, mean, covariance):
     noise = np.minimum(_NOISE * (1.0 + excess**2), np.maximum(_SHARE * depth, _NOISE))
     above = 0.5 * (z**2).sum(axis=1) - depth
     slopes = evaluations.scores[near] @ factor + z
-    trend = _fitted_trend(z, above, slopes, np.where(depth < _FLAT, noise, np.inf))
-    rest = above - _terms(z) @ trend
-    return Surrogate(mean, factor, radius, trend, _fitted_kernel(z, rest, noise))
+    try:
+        trend = _fitted_trend(z, above, slopes, np.where(depth < _FLAT, noise, np.inf))
+        kernel = _fitted_kernel(z, above - _terms(z) @ trend, noise)
+    except LinAlgError:
+        raise ValueError(
+            'surrogate="auto" can not describe log_density: its values change too much '
+            f"for one Gaussian process on the {len(z)} points asked for, as in a "
+            "funnel. Pass surrogate=None."
+        ) from None
+    return Surrogate(mean, factor, radius, trend, kernel)
 
 
 def _depth(values):
@@ -204,7 +211,10 @@ def _fitted_kernel(z, rest, noise):
     best = max(at_lengths, key=lambda length: at_lengths[length][0])
     amplitudes = (0.3, 1.0, 3.0, 10.0, 30.0)
     found = [at_lengths[best], *(fit(best, a) for a in amplitudes if a != 10.0)]
-    return max(found, key=lambda item: item[0])[1]
+    kernel = max(found, key=lambda item: item[0])[1]
+    if kernel is None:
+        raise LinAlgError("no covariance of values has a factor")
+    return kernel
 
 
 def least_known(surrogate, theta, n, least):

@@ -62,6 +62,17 @@ def test_a_surrogate_falls_away_whatever_was_fitted():
     assert (surrogate.log_density(away) < -1e5).all()
 
 
+@pytest.mark.parametrize("far", [1e5, 1e7])
+def test_values_that_no_process_describes_are_an_error(far):
+    """Points that matter are so far apart that their distances have no digits."""
+    target = CallableTarget(lambda theta: np.cos(theta[:, 0]), 2, vectorized=True)
+    points = np.random.default_rng(0).normal(size=(200, 2))
+    points[::2] += far
+    evaluations = Evaluations.at(target, points, False)
+    with pytest.raises(ValueError, match="Pass surrogate=None"):
+        fit_surrogate(evaluations, np.zeros(2), np.eye(2))
+
+
 def test_points_of_zero_density_are_very_low():
     evaluations = known(80)
     outside = evaluations.points[:, 0] > 1.0
