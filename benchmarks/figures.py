@@ -214,7 +214,7 @@ def streams():
 def dear_densities():
     """Evaluations that a surrogate asks for, with and without a gradient."""
     tables = results("dear_densities")["tables"]
-    rows = tables["tuned"] + tables["judged"]
+    rows = [row for row in tables["tuned"] + tables["judged"] if row["converged"]]
     names = list(dict.fromkeys(row["density"] for row in rows))
     figure, axes = plt.subplots(figsize=(6.4, 4.0))
     for gradient, color, label in (
@@ -231,7 +231,7 @@ def dear_densities():
         )
     axes.set_yticks(range(len(names)), names)
     axes.invert_yaxis()
-    axes.set(xlim=(0, None), xlabel="evaluations of the density, KL at most 0.025 nats")
+    axes.set(xlim=(0, None), xlabel="evaluations of the density until the fit ends")
     figure.legend(loc="outside upper center", ncols=2)
     save(figure, "dear_densities")
 
