@@ -115,7 +115,6 @@ def test_missing_values_are_survived(covariance_type):
 def test_sampled_rows_have_the_predictive_moments(covariance_type, mean_prior_type):
     X = blobs(300)
     shape = {"covariance_type": covariance_type, "mean_prior_type": mean_prior_type}
-    shape |= PLAIN
     model = SVIGaussianMixture(2, random_state=0, **shape).fit(X)
     drawn, labels = model.sample(5000)
     assert drawn.shape == (5000, 2)
