@@ -20,6 +20,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 from skboost import EvidenceSearch, SVIGaussianMixture, boost_posterior
+from skboost.boosting import Awaited
 from skboost.exceptions import FitInterrupted
 from skboost.frank_wolfe import Predefined
 from skboost.strategies import GreedySearch
@@ -250,6 +251,21 @@ SIGINT_SCRIPT = """
 """
 
 
+def test_a_result_that_waits_is_computed_after_an_interruption():
+    answers = iter([KeyboardInterrupt, None])
+
+    def compute():
+        error = next(answers)
+        if error is not None:
+            raise error
+        return 3
+
+    awaited = Awaited(compute)
+    with pytest.raises(KeyboardInterrupt):
+        _ = awaited.result
+    assert awaited.result == 3
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="needs signals")
 @pytest.mark.parametrize("n_jobs", [1, 2])
@@ -269,6 +285,7 @@ def test_ctrl_c(n_jobs):
         out, err = process.communicate(timeout=120)
     finally:
         process.kill()
+    assert out, err
     n_iter, finite, *message = out.split()
     assert int(n_iter) >= 2
     assert finite == "True"

@@ -26,8 +26,10 @@ class Awaited:
     @cached_property
     def result(self):
         """What it stands for."""
-        # What it was made of, such as rows, is let go.
-        return vars(self).pop("_compute")()
+        result = self._compute()
+        # What it was made of, such as rows, is let go once nothing can interrupt it.
+        del self._compute
+        return result
 
     def __getattr__(self, name):
         if name.startswith("__"):
