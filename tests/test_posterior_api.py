@@ -325,7 +325,10 @@ def test_a_bar_moves_within_the_first_iteration(monkeypatch, capsys):
     limits = {"tol": 0.0, "max_iter": 1000, "max_evaluations": 3000}
     boost(slow, gradient=correlated_gradient, verbose=1, **limits)
     shown, plain = percents(capsys.readouterr().err)
-    assert shown == sorted(shown) and shown[0] < 50 and shown[-1] == 100
+    assert shown[0] < 50 and shown[-1] == 100
+    # Above a line that is written, rich may draw once more what it drew before;
+    # what it draws for the first time is never less.
+    assert list(dict.fromkeys(shown)) == sorted(set(shown))
     # Drawn ten times a second: at least twice while the run went on.
     assert len({one for one in shown if 0 < one < 100}) > 1
     first = plain.index("Iteration 1: ELBO")
