@@ -26,7 +26,7 @@ import tomllib
 from copy import deepcopy
 from difflib import unified_diff
 
-from run import ROOMS, ROOT, Mutation, outcome
+from run import LIMIT, ROOMS, ROOT, UNDECIDED, Mutation, outcome
 
 PACKAGE = ROOT / "skboost"
 OPERATORS = {ast.Add: ast.Sub, ast.Mult: ast.Div, ast.And: ast.Or}
@@ -150,8 +150,8 @@ def kind(found):
     """What happened: killed, survived, and what is neither."""
     if found is None:
         return "survived"
-    if found == "the limit of time":
-        return "timed out"
+    if found in (LIMIT, UNDECIDED):
+        return found
     return "killed" if "::" in found else "broke collection"
 
 

@@ -8,9 +8,12 @@ Every file in ``rooms/`` lists the mutations of one room: a name, the file, the 
 that is replaced, and what replaces it. Each is applied to a copy of the tree, and tests
 are run there until one fails: those that are likely to notice (``first``), then all of
 the room, the slow ones last. A mutation that no test notices has survived. `EXCUSED`
-names those that may, with the reason. ``--quick`` leaves the slow tests out. ``--out``
-brings the outcomes into ``mutations.json``, of which ``benchmarks/to_rst.py`` makes the
-table of the documentation; those of other rooms, of earlier calls, stay there.
+names those that may, with the reason. Tests that reach the limit of time have noticed
+an endless loop where the tree without the mutation needs less than a third of the limit
+for them; elsewhere they were only slow, and the mutation is undecided. Both are counted
+apart. ``--quick`` leaves the slow tests out. ``--out`` brings the outcomes into
+``mutations.json``, of which ``benchmarks/to_rst.py`` makes the table of the
+documentation; those of other rooms, of earlier calls, stay there.
 ``--sample`` takes N of them, which the seed names: CI has a few minutes, and others at
 every commit.
 
@@ -39,9 +42,14 @@ ROOMS = Path(__file__).with_name("rooms")
 MAX_EXCUSED = 3
 EXCUSED = {}
 SURVIVED = "survived"
+UNDECIDED = "undecided"
 
-# A mutation that makes a loop endless is noticed by its seconds.
+# A mutation that makes a loop endless is noticed by its seconds: it reaches the limit,
+# and the unchanged tree needs less than the limit divided by `MARGIN`. Without the
+# second, tests on a loaded machine would notice whatever they have no time for.
 TIMEOUT = 600
+MARGIN = 3
+LIMIT = "the limit of time"
 
 
 @dataclass(frozen=True)
@@ -99,6 +107,11 @@ class Outcome:
     noticed_by: str | None
     seconds: float
 
+    @property
+    def state(self):
+        """Noticed, survived or undecided."""
+        return {None: SURVIVED, UNDECIDED: UNDECIDED}.get(self.noticed_by, "noticed")
+
 
 def outcome(mutation, quick=False, limit=TIMEOUT):
     """Run the tests of a copy of the tree that has the mutation, within a limit."""
@@ -111,13 +124,21 @@ def outcome(mutation, quick=False, limit=TIMEOUT):
         for name in ("pyproject.toml", "README.md"):
             shutil.copy(ROOT / name, tree)
         mutation.apply(tree)
-        failures = (_failure(tree, *stage, limit) for stage in mutation.stages(quick))
+        failures = (noticed(tree, *stage, limit) for stage in mutation.stages(quick))
         found = next(filter(None, failures), None)
     return Outcome(mutation, found, perf_counter() - began)
 
 
-def _failure(tree, tests, marker, limit):
-    """The first test that fails, or None."""
+def noticed(tree, tests, marker, limit):
+    """The first test that fails, an endless loop, neither (None), or `UNDECIDED`."""
+    found = failure(tree, tests, marker, limit)
+    if found == LIMIT and failure(ROOT, tests, marker, limit / MARGIN) is not None:
+        return UNDECIDED
+    return found
+
+
+def failure(tree, tests, marker, limit):
+    """The first test of a tree that fails, the limit of time, or None."""
     variables = os.environ | {
         "PYTHONPATH": str(tree),
         "PYTHONDONTWRITEBYTECODE": "1",
@@ -135,7 +156,7 @@ def _failure(tree, tests, marker, limit):
             timeout=limit,
         )
     except subprocess.TimeoutExpired:
-        return "the limit of time"
+        return LIMIT
     no_test_selected = 5
     if done.returncode in (0, no_test_selected):
         return None
@@ -145,7 +166,8 @@ def _failure(tree, tests, marker, limit):
 
 def by_room(rows):
     """How many mutations are noticed; rooms where all always were are one row."""
-    weak = sorted({row["room"] for row in rows if SURVIVED in row.values()})
+    lost = {SURVIVED, UNDECIDED}
+    weak = sorted({row["room"] for row in rows if lost & set(row.values())})
     others = [row for row in rows if row["room"] not in weak]
     groups = [(room, [row for row in rows if row["room"] == room]) for room in weak]
     n_others = len({row["room"] for row in others})
@@ -155,8 +177,9 @@ def by_room(rows):
             "room": name,
             "mutations": len(own),
             "survived when first run": sum(row["first run"] == SURVIVED for row in own),
-            "noticed now": sum(row["now"] != SURVIVED for row in own),
+            "noticed now": sum(row["now"] == "noticed" for row in own),
             "survive now": sum(row["now"] == SURVIVED for row in own),
+            "undecided now": sum(row["now"] == UNDECIDED for row in own),
         }
         for name, own in groups
     ]
@@ -171,12 +194,12 @@ def record(outcomes, out):
     before = json.loads(path.read_text())["tables"] if path.exists() else {}
     table = {row["mutation"]: row for row in before.get("Mutations", [])}
     for each in outcomes:
-        name, state = each.mutation.name, "noticed" if each.noticed_by else SURVIVED
+        name = each.mutation.name
         table[name] = {
             "room": each.mutation.room,
             "mutation": name,
-            "now": state,
-            "first run": table.get(name, {"first run": state})["first run"],
+            "now": each.state,
+            "first run": table.get(name, {"first run": each.state})["first run"],
             "noticed by": each.noticed_by,
             "commit": commit(),
         }
@@ -215,9 +238,14 @@ def main():
             print(f"{done.seconds:6.1f} s  {what}: {found}", flush=True)
             if asked.out:
                 record([done], asked.out)
-    survivors = [each.mutation.name for each in outcomes if each.noticed_by is None]
-    print(f"\n{len(survivors)} of {len(outcomes)} have survived: {survivors}")
-    unexpected = set(survivors) - set(EXCUSED)
+    names = {
+        found: [each.mutation.name for each in outcomes if each.noticed_by == found]
+        for found in (None, LIMIT, UNDECIDED)
+    }
+    print()
+    for found, own in names.items():
+        print(f"{len(own)} of {len(outcomes)}, {found or SURVIVED}: {own}")
+    unexpected = set(names[None]) - set(EXCUSED)
     return 1 if unexpected or len(EXCUSED) > MAX_EXCUSED else 0
 
 

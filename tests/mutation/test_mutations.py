@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -61,3 +62,29 @@ def test_outcomes_are_brought_into_the_file(tmp_path):
     assert found[first.name]["first run"] == "survived"
     assert found[first.name]["noticed by"] == "a new test"
     assert found[second.name]["now"] == found[second.name]["first run"] == "noticed"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "exit_status", "found"),
+    [(190, 0, run.LIMIT), (210, 0, run.UNDECIDED), (10, 1, run.UNDECIDED)],
+)
+def test_an_endless_loop_is_told_from_tests_that_are_slow_anyway(
+    tmp_path, monkeypatch, seconds, exit_status, found
+):
+    def tests(command, cwd, timeout, **others):
+        if cwd == tmp_path or seconds > timeout:
+            raise subprocess.TimeoutExpired(command, timeout)
+        return subprocess.CompletedProcess(command, exit_status, stdout="")
+
+    monkeypatch.setattr(run.subprocess, "run", tests)
+    assert run.noticed(tmp_path, ["a test"], "not slow", 600) == found
+
+
+def test_what_is_undecided_is_counted_apart(tmp_path):
+    first, second = MUTATIONS[:2]
+    outcomes = [run.Outcome(first, run.UNDECIDED, 1.0), run.Outcome(second, "it", 1.0)]
+    run.record(outcomes, tmp_path)
+    tables = json.loads((tmp_path / "mutations.json").read_text())["tables"]
+    whole = tables["Mutations by room"][-1]
+    states = "noticed now", "survive now", "undecided now"
+    assert [whole[state] for state in states] == [1, 0, 1]
