@@ -136,17 +136,6 @@ RUNS = (
     Run("online_streams", ("--many", "581012"), 4, ("online_many",)),
     Run("mixtures", ("--drawn", "0", "48"), 6),
     Run("modes", (), 60),
-    Run("gmm_predictive", ("--rows", "1000"), 60),
-    *(Run("gmm_predictive", ("--name", name, "--methods", "BoostedGaussianMixture",
-                             "--sets", *sets, "--clusters", *clusters,
-                             "--rows", "1000"), minutes)
-      for name, sets, clusters, minutes in (
-          ("gmm_predictive_boosted", ("iris", "wine", "pima"), ("3", "10"), 45),
-          ("gmm_predictive_boosted_large", ("digits", "covtype"), ("3",), 15),
-          ("gmm_predictive_boosted_large_10", ("digits", "covtype"), ("10",), 30))),
-    Run("gmm_predictive", ("--name", "gmm_predictive_digits_10", "--sets", "digits",
-                           "--clusters", "10", "--rows", "1000", "--replicates", "5"),
-        10),
     Run("p2_figures", (), 10),
     Run("choose_k", (), 20),
     Run("choose_k", ("--temperature", "0.5"), 20, ("choose_k_tempered",)),
