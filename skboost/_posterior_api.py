@@ -269,7 +269,8 @@ def boost_posterior(
         probe = probe[: gradient is not None or value_and_gradient is not None]
     if len(probe):
         warn_of_wrong_gradient(target, probe, 5, constraints.forward)
-    previous = None if start is None else run_of(start, engine, target, warp)
+    now = engine, target, constraints, warp
+    previous = None if start is None else run_of(start, *now)
     options = Options(
         engine, make_limits(params, max_evaluations or np.inf), previous, GOES_ON,
         warp, orbit, names, constraints, verbose=verbose,

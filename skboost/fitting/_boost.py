@@ -314,13 +314,17 @@ def iterations(problem, limits, budget, run, observer):
     """The run after every iteration; the last one has its end, after a last look."""
     engine, target, opening, report = problem
     facts = engine.facts()
+    # How many draws judge what remains follows from those that a run itself has made.
+    aside = 0 if run is None else target.n_evaluations - run.n_evaluated
     while True:
         if run is not None:
             facts = facts._replace(spent=budget.spent)
             end = why_stop(run.history, limits, facts)
             run = run if end is run.end else replace(run, end=end)
-            if end is not None and end.converged and not end.final:
-                run = run.after_look(*engine.last_look(target, run.state))
+            unseen = run.modes is None and end is not None and end.converged
+            if unseen and not end.final:
+                found = engine.last_look(target, run.state)
+                run = run.after_look(*found, target.n_evaluations - aside)
             if run.end is not None:
                 yield run
                 return
@@ -337,7 +341,8 @@ def iterations(problem, limits, budget, run, observer):
         except BudgetSpent as error:
             yield run.given_up(*error.args)
             return
-        run = (run or Run(prepared=report)).longer(*found)
+        run = run or Run(prepared=report)
+        run = run.longer(*found, target.n_evaluations - aside)
         log_iteration(run, target)
         yield run
         if observer.end(problem, run):

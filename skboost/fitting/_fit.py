@@ -148,8 +148,8 @@ class Fit:
         Nats that may remain of a fit that has converged, known with the report.
     allowed_kl, tol : float
         Nats that ``tol="auto"`` lets remain, zero for another `tol`; and that one.
-    warp : WarpReport or None
-        What became of the warp that was asked for.
+    constraints, warp : Constraints or None, WarpReport or None
+        Where parameters live; what became of the warp that was asked for.
     """
 
     def __init__(self, problem, run, options, budget=None):
@@ -158,6 +158,7 @@ class Fit:
         self.allowed_kl = problem.engine.settings.allowed_kl or 0.0
         self.tol = problem.engine.settings.tol
         self.warp = run.prepared
+        self.constraints = options.constraints
         self._problem, self._options = problem, options
         self._budget = Budget() if budget is None else budget
         self._n_evaluated = 0
@@ -167,11 +168,13 @@ class Fit:
 
     def judge(self):
         """Draw anew, and look for missed modes: what a warning depends on."""
+        target = self._problem.target
+        before = target.n_evaluations
         judgement = judge_mixture(self._problem, self.run)
         if judgement.from_held_draws and self._problem.engine.draws_anew:
             self.corrected = decline_orbits(self.run, self._options, CUT_SHORT)
         self._judged_by(judgement)
-        self._n_evaluated = self._problem.target.n_evaluations
+        self._n_evaluated = self.run.n_evaluated + target.n_evaluations - before
         self._budget.pause()
         return self
 
@@ -316,7 +319,7 @@ class Fit:
     @property
     def _constraints(self):
         dim = self._problem.target.dim
-        return behind_warp(self._options.constraints, self.warp, dim)
+        return behind_warp(self.constraints, self.warp, dim)
 
     @contextmanager
     def _evaluating(self):

@@ -290,7 +290,10 @@ def _report(values):
 
 # What asks for a run to go on, and what to do where it can not, for messages.
 GOES_ON = "start", "Pass start=None."
-_SAME = "objective", "family", "number of free coordinates", "choice of a warp"
+_SAME = (
+    "objective", "family", "constraints", "number of free coordinates",
+    "choice of a warp",
+)  # fmt: skip
 
 
 def seed_of(start):
@@ -303,15 +306,17 @@ def seed_of(start):
     return start._fit.seed
 
 
-def run_of(start, engine, target, warp):
+def run_of(start, engine, target, constraints, warp):
     """The run of a result, to go on with; its evaluations are counted on."""
     before, settings = start._fit, engine.settings
-    then = *before.kind, before.mixture.dim, before.warp is not None
-    now = *engine.kind, target.dim, warp is not None
-    for what, old, new in zip(_SAME, then, now, strict=True):
+    maps = (None if c.trivial else c for c in (before.constraints, constraints))
+    dims = before.mixture.dim, target.dim
+    warps = (one is not None for one in (before.warp, warp))
+    pairs = *zip(before.kind, engine.kind, strict=True), maps, dims, warps
+    for what, (old, new) in zip(_SAME, pairs, strict=True):
         if old != new:
             raise ValueError(
-                f"start goes on with the same {what}: it was {old}, and is {new} now. "
+                f"start goes on with the same {what}; got {new} after {old}. "
                 f"{GOES_ON[1]}"
             )
     target.ledger.restore(*start._target.ledger.record())

@@ -36,8 +36,9 @@ class Run:
     """A run of the engine so far; a longer one starts from it.
 
     `stages` has the best mixture known after each iteration, `end` is None while it
-    runs, `modes` are those of the last look of a run that converged, and `prepared`
-    reports what preparing did: a run that goes on has the same coordinates.
+    runs, `modes` are those of the last look of a run that converged, `prepared` reports
+    what preparing did: a run that goes on has the same coordinates. `n_evaluated` has
+    no evaluations that judged the run after an earlier call.
     """
 
     state: object = None
@@ -46,6 +47,7 @@ class Run:
     end: End | None = None
     modes: object = None
     prepared: object = None
+    n_evaluated: int = 0
 
     @property
     def mixture(self):
@@ -79,15 +81,15 @@ class Run:
         """Whether all nodes are in, and nothing was searched after them."""
         return self.state.iteration == 1 and not self.history[-1].n_nodes
 
-    def longer(self, state, info):
+    def longer(self, state, info, n_evaluated):
         """This run with one more iteration."""
         history, stages = (*self.history, info), (*self.stages, state.stage)
-        return Run(state, history, stages, prepared=self.prepared)
+        return Run(state, history, stages, None, None, self.prepared, n_evaluated)
 
-    def after_look(self, modes, reopened):
+    def after_look(self, modes, reopened, n_evaluated):
         """This run with the modes of a last look; without an end where it reopens."""
         if reopened is None:
-            return replace(self, modes=modes)
+            return replace(self, modes=modes, n_evaluated=n_evaluated)
         return replace(self, state=reopened, end=None, modes=None)
 
     def reopened(self):
