@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from sklearn.model_selection import GridSearchCV
 
-from skboost import boost_posterior
+import skboost
+from skboost import EvidenceSearch, boost_posterior
+from skboost._sklearn import registered_callbacks
 from skboost.callbacks import Checkpoint
 from skboost.exceptions import CheckpointWarning
 from skboost.families import DiagonalGaussian, StudentT
@@ -16,7 +18,7 @@ from skboost.strategies import GreedySearch
 
 from .cases import EVERY, OTHERS, SVI, same_fit
 from .conftest import Hook
-from .kinds import OnlineLogistic
+from .kinds import GROUPED, ONLINE, over
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -84,12 +86,15 @@ def test_a_warm_start_is_kept_as_it_goes_on(tmp_path):
     assert model.elbo_path_ == pytest.approx(again.elbo_path_)
 
 
-def test_a_finished_fit_goes_on_to_more_iterations(tmp_path):
-    path = tmp_path / "fit.npz"
-    on_disk(LOGISTIC.new(max_iter=1), LOGISTIC, path)
-    again, done = on_disk(LOGISTIC.new(max_iter=3), LOGISTIC, path)
-    same_fit(LOGISTIC, again, LOGISTIC.fit(max_iter=3))
-    assert done == 2
+@over("name", EVERY, slow=EVERY.keys() - {"two classes", "groups, normal"})
+def test_a_finished_fit_goes_on_to_more_iterations(name, tmp_path):
+    case, path = EVERY[name], tmp_path / "fit.npz"
+    first, _ = on_disk(case.new(max_iter=1), case, path)
+    assert path.exists()
+    again, done = on_disk(case.new(max_iter=3), case, path)
+    plain = case.fit(max_iter=3)
+    same_fit(case, again, plain)
+    assert done == plain.n_iter_ - first.n_iter_
 
 
 def two_bumps(theta):
@@ -270,18 +275,41 @@ def test_what_means_nothing_is_refused(tmp_path):
             refit(tmp_path / "fit.npz", random_state=state)
 
 
-@pytest.mark.parametrize("case", SVI.values(), ids=SVI)
-def test_natural_gradients_say_what_to_do_instead(case, tmp_path):
-    model = case.new().set_callbacks(Checkpoint(tmp_path / "fit.npz"))
-    with pytest.raises(ValueError, match="takes no Checkpoint.*warm_start=True"):
-        model.fit(case.X)
+KEPT_OTHERWISE = {
+    **{name: (case.new(), "warm_start=True") for name, case in SVI.items()},
+    **{one.__name__: (one(), "partial_fit") for one in ONLINE},
+    "search": (EvidenceSearch(LOGISTIC.new(), {}), "one candidate at a time"),
+}
 
 
-def test_fits_without_iterations_take_no_notice(tmp_path):
+@pytest.mark.parametrize(
+    ("model", "instead"), KEPT_OTHERWISE.values(), ids=KEPT_OTHERWISE
+)
+def test_estimators_that_write_none_say_what_to_do_instead(model, instead, tmp_path):
+    hook = Hook()
+    model.set_callbacks(hook)
+    with pytest.raises(ValueError, match=f"takes no Checkpoint.*{instead}"):
+        model.set_callbacks(Checkpoint(tmp_path / "fit.npz"), hook)
+    assert registered_callbacks(model) == [hook]
+
+
+def test_all_others_are_boosted():
+    public = [getattr(skboost, name) for name in skboost.__all__]
+    hearing = {one for one in public if hasattr(one, "set_callbacks")}
+    refusing = {type(model) for model, _ in KEPT_OTHERWISE.values()}
+    assert hearing - refusing == {type(case.estimator) for case in EVERY.values()}
+
+
+def test_batches_take_no_notice(tmp_path):
     path, data = tmp_path / "fit.npz", LOGISTIC.data()
-    OnlineLogistic().set_callbacks(Checkpoint(path)).fit(**data)
     LOGISTIC.new().set_callbacks(Checkpoint(path)).partial_fit(**data)
     assert not path.exists()
+
+
+@pytest.mark.parametrize("kind", GROUPED)
+def test_a_checkpoint_is_named_where_there_is_no_warm_start(kind):
+    with pytest.raises(TypeError, match=r"no parameter 'warm_start'.*Checkpoint\(path"):
+        kind(warm_start=True)
 
 
 def test_a_full_disk_keeps_the_earlier_file_and_the_fit(written, monkeypatch):

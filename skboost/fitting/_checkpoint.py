@@ -60,8 +60,8 @@ class Checkpoint:
     The file of a fit that was done gives its result without any further iteration;
     with a larger `max_iter` it goes on.
 
-    It is for `fit` of boosted estimators; `partial_fit` takes no notice, and estimators
-    by natural gradients, whose ``warm_start`` goes on epoch by epoch, refuse it.
+    It is for `fit` of boosted estimators; their `partial_fit` takes no notice, and
+    ``set_callbacks`` of all others refuses it and says how they go on.
 
     Parameters
     ----------
@@ -133,25 +133,22 @@ class Checkpoint:
         """The file stays."""
 
 
-def checkpoints_of(estimator):
-    """Every `Checkpoint` among an estimator's callbacks."""
-    callbacks = registered_callbacks(estimator)
+def _checkpoints_among(callbacks):
     return [one for one in callbacks if isinstance(one, Checkpoint)]
 
 
-def refuse_checkpoints(estimator):
+def refuse_checkpoints(estimator, callbacks, instead):
     """Say that fits of this kind are not kept on disk while they run."""
-    if checkpoints_of(estimator):
+    if _checkpoints_among(callbacks):
         raise ValueError(
-            f"{type(estimator).__name__} takes no Checkpoint. With warm_start=True a "
-            "fit goes on where the last one ended: fit some epochs at a time, and "
-            "pickle the estimator in between."
+            f"{type(estimator).__name__} takes no Checkpoint, which keeps fits of "
+            f"boosted estimators. {instead}"
         )
 
 
 def keeper_of(estimator):
     """The keeper of the run for an estimator with a `Checkpoint`, or None."""
-    checkpoints = checkpoints_of(estimator)
+    checkpoints = _checkpoints_among(registered_callbacks(estimator))
     if len(checkpoints) > 1:
         raise ValueError(f"One Checkpoint is enough for a fit; got {len(checkpoints)}.")
     if not checkpoints:

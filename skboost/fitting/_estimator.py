@@ -10,7 +10,7 @@ from skboost._pickles import read, written
 from skboost._random import root_seed
 from skboost._sklearn import CallbackSupportMixin
 from skboost.fitting._boost import EstimatorObserver, Options, RunInterrupted, boost
-from skboost.fitting._checkpoint import keeper_of
+from skboost.fitting._checkpoint import keeper_of, refuse_checkpoints
 from skboost.fitting._engines import check_together, make_engine, make_limits
 from skboost.fitting._fit import FromFit
 from skboost.fitting._messages import warn_unfinished
@@ -31,10 +31,29 @@ class FittingEstimator(ParameterNames, CallbackSupportMixin, BaseEstimator):
 
     # Parameters of other libraries, and what takes their place.
     _elsewhere = {}
+    # Of a fit that takes long, where no `Checkpoint` keeps it.
+    _instead_of_checkpoint = ""
 
     def __new__(cls, *args, **kwargs):
         refuse_unknown(cls.__name__, cls.__init__, cls._elsewhere, kwargs)
         return super().__new__(cls)
+
+    def set_callbacks(self, *callbacks):
+        """Set what hears of `fit`, and return self.
+
+        Parameters
+        ----------
+        *callbacks : callback instances
+            As those of `skboost.callbacks`, or of scikit-learn.
+
+        Raises
+        ------
+        ValueError
+            For a `Checkpoint` where no fit of this estimator would be kept by it.
+        """
+        if self._instead_of_checkpoint:
+            refuse_checkpoints(self, callbacks, self._instead_of_checkpoint)
+        return super().set_callbacks(*callbacks)
 
     def __getstate__(self):
         return written(super().__getstate__())

@@ -9,7 +9,6 @@ import numpy as np
 from skboost._parallel import chunked_map
 from skboost._random import generator
 from skboost._sklearn import InstanceOf, Interval, StrOptions
-from skboost.fitting._checkpoint import refuse_checkpoints
 from skboost.fitting._estimator import FittingEstimator
 from skboost.svi import LEARNING_RATES, LearningRate, absorb, as_learning_rate, run
 
@@ -49,6 +48,11 @@ def check_same_model(what, before, now, advice):
 class SVIEstimator(FittingEstimator):
     """Estimators that run engines of natural gradients, and take streams in."""
 
+    _instead_of_checkpoint = (
+        "With warm_start=True a fit goes on where the last one ended: fit some epochs "
+        "at a time, and pickle the estimator in between."
+    )
+
     @property
     def _previous(self):
         """The `SVIRun` that `warm_start` goes on with, or None."""
@@ -80,7 +84,6 @@ class SVIEstimator(FittingEstimator):
         ``attributes(natural)`` gives those that follow from natural parameters, and
         ``lines(estimator, number)`` what is told of a run.
         """
-        refuse_checkpoints(self)
         context = self._init_callback_context(max_subtasks=len(engines))
         context.call_on_fit_task_begin(estimator=self, **data)
         limits = replace(limits, began=perf_counter()).after(self._previous)

@@ -97,6 +97,10 @@ class HierarchicalEstimator(FormulaEstimator):
 
     _parameter_constraints = HIERARCHICAL_CONSTRAINTS
     warm_start = False
+    _elsewhere = FormulaEstimator._elsewhere | {
+        "warm_start": "Give set_callbacks a skboost.callbacks.Checkpoint(path): the "
+        "same fit with a larger max_iter goes on from its file."
+    }
     _takes_groups = True
     _said_by_formula = dict.fromkeys(("groups", "slopes", "nested", "fixed")) | {
         "group_intercepts": True, "fit_intercept": True,

@@ -121,6 +121,10 @@ def check_first_rows(X, model, prior_scale):
 class OnlineEstimator(FittingEstimator):
     """Estimators whose posterior is one stream for each output of an `OnlineModel`."""
 
+    _instead_of_checkpoint = (
+        "Pass some rows at a time to partial_fit, and pickle the estimator in between."
+    )
+
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None):
         """Learn from the rows in their order, from the prior. Returns self.

@@ -263,6 +263,9 @@ class EvidenceSearch(FittingEstimator, GridSearchCV):
         "refit": ["boolean", callable]
     }
     _elsewhere = {"random_state": "Set that of the estimator."}
+    _instead_of_checkpoint = (
+        "Fit one candidate at a time, each with a Checkpoint of its own."
+    )
 
     def __init__(
         self, estimator, param_grid, *, refit=True, error_score=np.nan, n_jobs=None
