@@ -152,57 +152,37 @@ def sharpening_power(logs, weights):
     return float(np.exp(minimize_scalar(loss, bounds=ends, method="bounded").x))
 
 
-def scale_of_classes(estimator, rows, layout, n_classes):
-    """The `prior_scale` of a classifier, where that is automatic the one for its rows.
-
-    It is learned where rows are few enough for it to matter. That, and the kind of
-    prior, follow from the shape of the data and from nothing else, so that fits of all
-    families, objectives and strategies are of one model.
-    """
-    chosen, prior = estimator.prior_scale, estimator.prior
-    if not (isinstance(chosen, str) and chosen == "auto"):
-        return chosen
-    scaled = np.any(np.not_equal(getattr(prior, "scale", 1.0), 1.0))
-    usual = isinstance(prior, NormalPrior) or prior in ("auto", "normal", "principal")
-    if scaled or (n_classes > 2 and not usual):
-        return 1.0
-    return "learn" if _few_rows(rows, layout, n_classes, usual) else 1.0
-
-
-def _few_rows(rows, layout, n_classes, usual=True):
-    """Whether a scale matters to rows of this shape, or costs next to nothing."""
-    width = rows.n_features + layout.intercept
-    if n_classes == 2:
-        return (usual and width <= MAX_FULL_DIM) or len(rows) * width <= _MANY
-    small = n_classes <= _MOST_CLASSES and n_classes * width <= _MOST_PARAMETERS
-    return small and len(rows) * width * n_classes**2 <= _MANY_OF_CLASSES
-
-
 def prior_of_classes(estimator, rows, layout, n_classes):
-    """`priors_of` a classifier, for these rows."""
-    chosen = scale_of_classes(estimator, rows, layout, n_classes)
-    prior = kind_of_prior(estimator, rows, layout, chosen, n_classes)
-    return priors_of(estimator, rows, layout, chosen=chosen, prior=prior)
+    """`priors_of` a classifier, automatic ones being those for its rows.
 
-
-def kind_of_prior(estimator, rows, layout, chosen, n_classes):
-    """The `prior` of a classifier with this `prior_scale`, by its name or an object.
-
-    An automatic one is along principal components where the scale is learned and
-    matters, of as many columns as have correlations of their coefficients.
+    A scale is learned where rows are few enough for it to matter, or where that costs
+    next to nothing, and the prior is then along principal components, of as many
+    columns as have correlations of their coefficients. Both follow from the shape of
+    the data and from nothing else, so that fits of all families, objectives and
+    strategies are of one model.
     """
-    if estimator.prior not in ("auto", "principal"):
-        return estimator.prior
-    related = n_classes > 2 or rows.n_features + layout.intercept <= MAX_FULL_DIM
-    learns = isinstance(chosen, str | ScalePrior)
-    if learns and related and _few_rows(rows, layout, n_classes):
-        return "principal"
-    if estimator.prior == "auto":
-        return "normal"
-    raise ValueError(
-        "prior='principal' needs prior_scale='learn' and rows to which the scale "
-        "matters: of two classes at most 300 parameters, of more at most 20 classes, "
-        "1,000 parameters and 1.5 million as the product of these, rows and classes; "
-        f"got prior_scale={estimator.prior_scale!r}, {n_classes} classes and "
-        f"{len(rows)} x {rows.n_features} numbers. Set prior='normal'."
-    )
+    prior, chosen, n = estimator.prior, estimator.prior_scale, len(rows)
+    width = rows.n_features + layout.intercept
+    related, few = width <= MAX_FULL_DIM, n * width <= _MANY
+    if n_classes > 2:
+        few = False
+        related = n_classes <= _MOST_CLASSES and n_classes * width <= _MOST_PARAMETERS
+        related = related and n * width * n_classes**2 <= _MANY_OF_CLASSES
+    if isinstance(chosen, str) and chosen == "auto":
+        scaled = np.any(np.not_equal(getattr(prior, "scale", 1.0), 1.0))
+        usual = isinstance(prior, NormalPrior)
+        usual = usual or prior in ("auto", "normal", "principal")
+        learned = not scaled and (few or (usual and related))
+        chosen = "learn" if learned else 1.0
+    principal = related and isinstance(chosen, str | ScalePrior)
+    if prior == "principal" and not principal:
+        raise ValueError(
+            "prior='principal' needs prior_scale='learn' and rows to which the scale "
+            "matters: of two classes at most 300 parameters, of more at most 20 "
+            "classes, 1,000 parameters and 1.5 million as the product of these, rows "
+            f"and classes; got prior_scale={estimator.prior_scale!r}, {n_classes} "
+            f"classes and {n} x {rows.n_features} numbers. Set prior='normal'."
+        )
+    if prior in ("auto", "principal"):
+        prior = "principal" if principal else "normal"
+    return priors_of(estimator, rows, layout, chosen=chosen, prior=prior)

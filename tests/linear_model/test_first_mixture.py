@@ -15,7 +15,7 @@ from sklearn.preprocessing import scale
 from skboost._row_blocks import Table
 from skboost.families import FAMILIES
 from skboost.linear_model import _model
-from skboost.linear_model._class_model import kind_of_prior, scale_of_classes
+from skboost.linear_model._class_model import prior_of_classes
 from skboost.linear_model._model import Layout
 from skboost.priors import HalfTPrior, NormalPrior
 from skboost.strategies import GreedySearch
@@ -233,16 +233,18 @@ ASKED = [
     ],
 )
 def test_the_default_prior_follows_from_the_shape_of_the_rows_alone(
-    shape, n_classes, expected
+    shape, n_classes, expected, monkeypatch
 ):
+    def told(*_, chosen, prior):
+        return chosen, prior
+
+    monkeypatch.setattr("skboost.linear_model._class_model.priors_of", told)
     table = Table(np.zeros(shape), np.arange(shape[0]) % n_classes)
     outputs = tuple(range(n_classes)) if n_classes > 2 else ()
     parts = table, Layout([f"x{j}" for j in range(shape[1])], True, outputs), n_classes
     for settings in [{}, *ASKED]:
-        model = Logistic(**settings)
-        chosen = scale_of_classes(model, *parts)
-        kind = kind_of_prior(model, *parts[:2], chosen, n_classes)
-        assert (chosen, kind) == expected, settings
+        found = prior_of_classes(Logistic(**settings), *parts)
+        assert found == expected, settings
 
 
 # Every family once, and every objective with some of them.
