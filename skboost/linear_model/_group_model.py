@@ -151,16 +151,12 @@ class GroupModel:
         columns = {"mean": posterior.mean()[some], "std": posterior.std()[some]}
         return summary_table(columns | {"5%": low, "95%": high}, names)
 
-    def attributes(self, posterior, draws):
-        """Fitted attributes, from the posterior and from `drawn` of it."""
-        coef, intercept, _ = self.layout.split(posterior.mean())
+    def attributes(self, draws):
+        """Fitted attributes from what `drawn` gives."""
         factors = draws.model.factors
         return {
-            "coef_": coef[0].copy(),
-            "intercept_": float(intercept[0]),
             "group_levels_": {factor.name: levels_of(factor) for factor in factors},
             "group_effects_": {f.name: f.fitted_effects.mean(axis=2) for f in factors},
-            "variance_components_": self.variances(posterior),
             "icc_": draws.correlations(),
             "effects_pareto_k_": draws.khat,
             "effects_efficiency_": draws.efficiency,

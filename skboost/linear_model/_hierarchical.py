@@ -154,6 +154,24 @@ class HierarchicalEstimator(FormulaEstimator):
 
     # --- what all of them answer
 
+    @property
+    def coef_(self):
+        """Posterior means of the coefficients of the population."""
+        check_is_fitted(self)
+        return self._model_.layout.split(self.posterior_.mean())[0][0]
+
+    @property
+    def intercept_(self):
+        """Posterior mean of the intercept of the population."""
+        check_is_fitted(self)
+        return float(self._model_.layout.split(self.posterior_.mean())[1][0])
+
+    @property
+    def variance_components_(self):
+        """Standard deviations of effects and noise and correlations: a table."""
+        check_is_fitted(self)
+        return self._model_.variances(self.posterior_)
+
     def _numbers_and_groups(self, X, population, groups):
         """Numeric columns of new rows, and their groups by factor."""
         if not isinstance(population, bool | np.bool_):
@@ -370,8 +388,9 @@ def _attributes(model, fit):
         unbounded = not np.isfinite(draws.error.se)
     if draws.efficiency < _FEW_EFFECTIVE or unbounded:
         warn_where_called(_too_few_effective(draws, unbounded), UserWarning)
-    attributes = model.attributes(fit.posterior, draws)
-    return {"_model_": model, "_draws": draws} | attributes
+    # It is made while rows are what they were; nobody waits for its moments.
+    fit.posterior  # noqa: B018
+    return {"_model_": model, "_draws": draws} | model.attributes(draws)
 
 
 def _too_few_effective(draws, unbounded):
