@@ -361,6 +361,11 @@ class Mixture:
         """Whether all components have the exact expectations of Gaussians."""
         return all(map(_IS_EXACT, self.components))
 
+    @property
+    def heaviest(self):
+        """The component of the largest weight, the first of several."""
+        return self.components[int(self.weights.argmax())]
+
     def drop_zero_weights(self):
         """The components of positive weight; the mixture itself if that is all."""
         positive = self.weights > 0

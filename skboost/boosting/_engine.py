@@ -23,12 +23,12 @@ from skboost.boosting._convergence import (
 )
 from skboost.boosting._moves import Trial, try_moves
 from skboost.boosting._state import (
+    FIRST,
     UNKNOWN,
     Awaited,
     Combination,
     Facts,
     Info,
-    Move,
     State,
 )
 from skboost.proposals import Proposer
@@ -125,9 +125,7 @@ class Boosting:
             remaining=Awaited(lambda: drawn.remaining),
             modes=modes,
         )
-        move, (component,) = Move("first", "first", 1.0), mixture.components
-        parts = 1, move, component, self.settings.tol, perf_counter() - began
-        info = Info.of(state, *parts, UNKNOWN, UNKNOWN)
+        info = Info.of(state, mixture, FIRST, self.settings.tol, began)
         return state, replace(info, little_remains=_SURELY, known_left=0.0)
 
     def begin(self, target, mixture, modes, began):
@@ -138,10 +136,7 @@ class Boosting:
             modes = proposer.find_modes(target, state.fresh, modes, settings, 0)
             state = self._with_missed(target, replace(state, modes=modes))
         state = replace(state, modes=modes)
-        components = state.iterate.components
-        heaviest = components.components[int(components.weights.argmax())]
-        move = Move("first", "first", 1.0)
-        state, info = self._with_info(target, state, move, heaviest, began)
+        state, info = self._with_info(target, state, FIRST, began)
         return state, replace(info, cut_short=target.ledger.budget.has_cut)
 
     def _first_state(self, target, mixture):
@@ -209,11 +204,7 @@ class Boosting:
         remaining = self._remaining(target, fresh, 0)
         parts = {"fresh": fresh, "best": fresh, "remaining": remaining}
         state = replace(state, iterate=iterate, orbits=None, **parts)
-        components = iterate.components
-        heaviest = components.components[int(components.weights.argmax())]
-        return self._with_info(
-            target, state, Move("first", "first", 1.0), heaviest, began
-        )
+        return self._with_info(target, state, FIRST, began)
 
     # --- one iteration
 
@@ -223,9 +214,9 @@ class Boosting:
         state = self._with_new_modes(target, state)
         trial = try_moves(self, target, state, self.settings)
         after, move = self._after(target, state, trial)
-        component, gap, gain = trial.component, trial.gap, trial.gain
-        price = self._price(target.n_evaluations - n_before, state, gain)
-        return self._with_info(target, after, move, component, began, gain, gap, price)
+        price = self._price(target.n_evaluations - n_before, state, trial.gain)
+        told = {"gain": trial.gain, "gap": trial.gap, "component": trial.component}
+        return self._with_info(target, after, move, began, price, **told)
 
     def _with_new_modes(self, target, state):
         """The state with modes that are found around the mixture, ever more seldom."""
@@ -302,18 +293,8 @@ class Boosting:
             return None
         return Price(max(gain.value, 0.0) / remaining, n_evaluations)
 
-    def _with_info(
-        self,
-        target,
-        state,
-        move,
-        component,
-        began,
-        gain=UNKNOWN,
-        gap=UNKNOWN,
-        price=None,
-    ):
-        """What the iteration leaves: the state, and an `Info`."""
+    def _with_info(self, target, state, move, began, price=None, gain=UNKNOWN, **told):
+        """What the iteration leaves: the state, and an `Info` with what is `told`."""
         settings, improper, verdict = self.settings, "", Verdict()
         # Nothing is said where limits leave no room to look.
         with suppress(BudgetSpent):
@@ -323,11 +304,8 @@ class Boosting:
             known = gain if judges else UNKNOWN
             parts = target, self.proposer, settings, state, known, price
             verdict = judge_remaining(*parts)
-        n_components = state.iterate.components.n_components
-        seconds = perf_counter() - began
-        info = Info.of(
-            state, n_components, move, component, settings.tol, seconds, gain, gap
-        )
+        parts = state.iterate.components, move, settings.tol, began, gain
+        info = Info.of(state, *parts, **told)
         return replace(state, orbits=verdict.orbits), replace(
             info,
             improper=improper,

@@ -17,7 +17,7 @@ import numpy as np
 
 from skboost._math import N_ERRORS
 from skboost.approximation import Estimate, FreshDraws, RemainingKL
-from skboost.boosting._state import UNKNOWN, Info, Move
+from skboost.boosting._state import FIRST, Info, Move
 from skboost.boosting._surrogate import KeptState, SurrogateBoosting
 from skboost.boosting._weighted_points import Gaussians, WeightedPoints
 
@@ -195,8 +195,7 @@ class LatticeBoosting(SurrogateBoosting):
         gaussians = lattice.gaussian()
         fresh = lattice.judged(gaussians)
         state = LatticeState(1, fresh, 1, lattice, gaussians)
-        move = Move("first", "first", 1.0)
-        return state, self._make_info(state, move, began, UNKNOWN)
+        return state, self._make_info(state, FIRST, began)
 
     def _lattice(self, target):
         """The lattice around the mode; None where there is none of use."""
@@ -223,12 +222,9 @@ class LatticeBoosting(SurrogateBoosting):
         after, move = replace(state, iteration=t), Move("rejected", "split", 0.0)
         return after, self._make_info(after, move, began, Estimate(0.0, 0.0))
 
-    def _make_info(self, state, move, began, gain):
-        n_components, left = state.mixture.n_components, state.remaining.value
-        component = state.mixture.components[int(state.mixture.weights.argmax())]
-        seconds = perf_counter() - began
-        parts = n_components, move, component, self.most_kl, seconds, gain, UNKNOWN
-        info, n = Info.of(state, *parts), len(state.lattice.z)
+    def _make_info(self, state, move, *began_and_gain):
+        left, n = state.remaining.value, len(state.lattice.z)
+        info = Info.of(state, state.mixture, move, self.most_kl, *began_and_gain)
         if left <= self.most_kl:
             little = (
                 f"Converged: {max(left, 0.0):.2g} nats are left, within tol, by sums "

@@ -17,7 +17,7 @@ from time import perf_counter
 import numpy as np
 
 from skboost.approximation import Estimate, FreshDraws
-from skboost.boosting._state import UNKNOWN, Awaited, Info, Move, State
+from skboost.boosting._state import FIRST, UNKNOWN, Awaited, Info, State
 from skboost.frank_wolfe import NodeObjective
 
 # Weights so near to those by the masses are these, up to rounding of line searches.
@@ -129,8 +129,7 @@ def open_run(engine, found, spent):
     if not engine.by_nodes or told.improper or whole.mixture.n_components == 1:
         return found
     state = NodeState.of(whole, told, spent)
-    move = Move("first", "first", 1.0)
-    info = _make_info(state, move, told.seconds, UNKNOWN, UNKNOWN)
+    info = _make_info(state, FIRST, told.seconds, UNKNOWN, UNKNOWN)
     return state, replace(info, cut_short=told.cut_short)
 
 

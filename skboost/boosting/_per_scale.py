@@ -27,7 +27,7 @@ from skboost.approximation import (
     remaining_kl,
 )
 from skboost.boosting._engine import Boosting
-from skboost.boosting._state import UNKNOWN, Awaited, Combination, Info, Move, State
+from skboost.boosting._state import FIRST, Awaited, Combination, Info, State
 from skboost.modes import Modes
 from skboost.proposals import DensityProposer, ScaleProposer, target_given
 from skboost.targets import ScaleNode
@@ -175,10 +175,8 @@ class BoostingPerScale:
         most = max(_N_FIRST // 8, min(_N_FIRST, _N_ENTRIES // target.dim))
         n = min(self.settings.n_fresh, most)
         state = self._state(target, iterate, 0, n, *key, later=later)
-        mixture = iterate.mixture
-        heaviest = mixture.components[int(mixture.weights.argmax())]
-        move = Move("first", "first", 1.0)
-        return state, self._info(state, move, heaviest, began, UNKNOWN, UNKNOWN)
+        tol = self.settings.tol
+        return state, Info.of(state, iterate.mixture, FIRST, tol, began)
 
     def step(self, target, state):
         """One iteration where most remains, times the probability of its scale."""
@@ -201,8 +199,8 @@ class BoostingPerScale:
         n_before = state.n_before
         best_iteration = n_before + new.best_iteration
         new = replace(new, n_before=n_before, best_iteration=best_iteration)
-        last = after.mixture.components[-1]
-        told = self._info(new, info.move, last, began, gain, info.gap)
+        parts = iterate.mixture, info.move, self.settings.tol, began
+        told = Info.of(new, *parts, gain, info.gap)
         left = not self._left(target, new) <= self.settings.tol
         return new, replace(told, entropy=info.entropy, tries_again=left)
 
@@ -274,11 +272,6 @@ class BoostingPerScale:
         khat = remaining_kl(fresh.log_ratio, fresh.row_weights).khat
         means = RemainingKL(*(weights @ parts).tolist())
         return means._replace(se=se, khat=khat)
-
-    def _info(self, state, move, component, began, gain, gap):
-        n_components = state.iterate.components.n_components
-        seconds, tol = perf_counter() - began, self.settings.tol
-        return Info.of(state, n_components, move, component, tol, seconds, gain, gap)
 
     def last_look(self, target, state):
         """No further modes: at a known scale the posterior has one."""

@@ -86,11 +86,6 @@ class RootCombination(Combination):
     def of(cls, step_size, corrective):
         return cls(corrective)
 
-    @property
-    def fully_corrective(self):
-        """Whether all coefficients are set anew after every root."""
-        return self.corrective == "fully-corrective"
-
     def begin(self, target, mixture, settings):
         family = mixture.components[0].family
         params = np.array([component.params for component in mixture.components])

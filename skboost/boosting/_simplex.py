@@ -80,11 +80,6 @@ class SimplexCombination(Combination):
         return self.fully_corrective or self.step_size.monotone
 
     @property
-    def fully_corrective(self):
-        """Whether all weights are set anew after every step."""
-        return self.corrective == "fully-corrective"
-
-    @property
     def splits_first(self):
         # The step rules of the papers append what a search finds.
         return self.fully_corrective

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
+from time import perf_counter
 from typing import NamedTuple
 
 from skboost._budget import Budget, End
@@ -110,6 +111,9 @@ class Move:
     says_next: bool = True
 
 
+FIRST = Move("first", "first", 1.0)
+
+
 @dataclass(frozen=True)
 class Info:
     """Report of one iteration; all densities and gains in nats."""
@@ -151,20 +155,24 @@ class Info:
     known_left: float | None = None
 
     @classmethod
-    def of(cls, state, n_components, move, component, tol, seconds, gain, gap):
-        """What is known of every iteration."""
+    def of(
+        cls, state, mixture, move, tol, began, gain=UNKNOWN, gap=UNKNOWN, component=None
+    ):
+        """What is known of every iteration since it `began`: with which `mixture`, and
+        what it proposed, by default the heaviest component.
+        """
         awaited = isinstance(state.fresh, Awaited)
         return cls(
             iteration=state.n_before + state.iteration,
             move=move,
-            n_components=n_components,
+            n_components=mixture.n_components,
             elbo=Awaited(lambda: state.fresh.elbo()) if awaited else state.fresh.elbo(),
             gain=gain,
             gap=gap,
-            entropy=component.entropy(),
+            entropy=(component or mixture.heaviest).entropy(),
             remaining=state.remaining,
             within_tol=not awaited and state.remaining.spread < tol,
-            seconds=seconds,
+            seconds=perf_counter() - began,
         )
 
 
@@ -235,6 +243,11 @@ class Combination(ABC):
     @abstractmethod
     def of(cls, step_size, corrective):
         """The combination of the hyperparameters with these names."""
+
+    @property
+    def fully_corrective(self):
+        """Whether all weights are set anew after every step."""
+        return self.corrective == "fully-corrective"
 
     @abstractmethod
     def begin(self, target, mixture, settings):

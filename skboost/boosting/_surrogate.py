@@ -28,7 +28,7 @@ from skboost.boosting._rounds import (
     with_wide_draws,
 )
 from skboost.boosting._stand_in import fit_surrogate, least_known
-from skboost.boosting._state import UNKNOWN, Combination, Info, Move
+from skboost.boosting._state import FIRST, Combination, Info, Move
 from skboost.modes import Evaluations, laplace
 from skboost.orbits import DEAR_ORDER, most_images, reweighted
 from skboost.proposals import Proposer
@@ -138,8 +138,7 @@ class SurrogateBoosting:
         known = known._replace(components=known.modes)
         remaining = remaining_of(fresh, known.drawn, known.pairs)
         state = SurrogateState(1, fresh, 1, known, remaining)
-        move = Move("first", "first", 1.0)
-        info = self._info(state, move, known.modes, began, UNKNOWN)
+        info = self._info(state, FIRST, known.modes, began)
         return state, replace(info, cut_short=ledger.budget.has_cut)
 
     def step(self, target, state):
@@ -176,14 +175,10 @@ class SurrogateBoosting:
         """Nothing more: see `Boosting.last_look`."""
         return None, None
 
-    def _info(self, state, move, mixture, began, gain):
+    def _info(self, state, move, proposed, *began_and_gain):
         tol, remaining = self.settings.tol, state.remaining
-        component = mixture.components[int(mixture.weights.argmax())]
-        n_components = state.round.components.n_components
-        seconds = perf_counter() - began
-        info = Info.of(
-            state, n_components, move, component, tol, seconds, gain, UNKNOWN
-        )
+        parts = state.round.components, move, tol, *began_and_gain
+        info = Info.of(state, *parts, component=proposed.heaviest)
         much_remains = not remaining.value <= _MUCH * tol
         return replace(
             info,

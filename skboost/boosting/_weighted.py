@@ -9,7 +9,7 @@ import numpy as np
 from skboost._math import N_ERRORS, mean_and_se
 from skboost._random import ORBIT, SEARCH, generator
 from skboost.approximation import Estimate, FreshDraws, Mixture
-from skboost.boosting._state import UNKNOWN, Info, Move
+from skboost.boosting._state import FIRST, Info, Move
 from skboost.boosting._surrogate import KeptState, SurrogateBoosting
 from skboost.boosting._weighted_points import Weighed
 from skboost.orbits import AUTO_ORDER, OrbitMixture, Orbits
@@ -74,8 +74,7 @@ class WeightedBoosting(SurrogateBoosting):
                 return super().init(target)
             fresh = self._judged(target, weighed, 0)
         state = WeightedState(1, fresh, 1, weighed)
-        move = Move("first", "first", 1.0)
-        info = self._make_info(state, move, began, UNKNOWN)
+        info = self._make_info(state, FIRST, began)
         return state, replace(info, cut_short=ledger.budget.has_cut)
 
     def _longer(self, target, weighed, most, t):
@@ -134,12 +133,9 @@ class WeightedBoosting(SurrogateBoosting):
             state = replace(state, fresh=KnownDraws.of(state.fresh, state.remaining))
         return state, info
 
-    def _make_info(self, state, move, began, gain):
-        mixture, left = state.mixture.base, state.remaining
-        component = mixture.components[int(mixture.weights.argmax())]
-        seconds, n = perf_counter() - began, mixture.n_components
-        parts = n, move, component, self.most_kl, seconds, gain, UNKNOWN
-        info, at_most = Info.of(state, *parts), left.value + N_ERRORS * left.se
+    def _make_info(self, state, move, *began_and_gain):
+        info = Info.of(state, state.mixture.base, move, self.most_kl, *began_and_gain)
+        at_most = state.remaining.value + N_ERRORS * state.remaining.se
         if at_most <= self.most_kl:
             little = (
                 f"Converged: less than about {at_most:.2g} nats are left, once it is "

@@ -53,8 +53,7 @@ class FactorProposer(Proposer):
         """Of where new runs and those of the start ended, what gains most."""
         run = partial(self.next_run, target, context, settings)
         runs = chunked_map(run, list(range(settings.n_restarts)), settings.n_jobs)
-        mixture = context.mixture
-        heaviest = mixture.components[int(mixture.weights.argmax())].params
+        heaviest = context.mixture.heaviest.params
         rng, family = generator(settings.seed, context.iteration, BASE), target.family
         draws = family.base_draws(settings.n_draws, target.dim, rng)
         ends = (self.aligned(target, params, heaviest) for params in runs)
