@@ -115,7 +115,8 @@ class IntegratedNormalMarginal(NormalMarginal):
         )
         second /= bounded_exp(2.0 * noise_level)[:, None, None]
         pulled = second.reshape(len(value), -1) @ self.pairs.T
-        pulled = _by_effects(pulled, self.n_effects)
+        q = self.n_effects
+        pulled = np.moveaxis(pulled.reshape(len(pulled), q, q, -1), 0, 2)
         half = product(pulled, given.pushed)
         of_means = product(given.pushed.swapaxes(0, 1), half).sum(axis=-1)
         squares = [None] * len(self.covariances.sizes)
@@ -258,11 +259,6 @@ class IntegratedNormalMarginal(NormalMarginal):
                 tables[f].append(coef[:, place].reshape(n, *shape).transpose(2, 0, 1))
             tables[-1].append(coef[:, self.own].T[..., None])
         return tuple(np.stack(pair) for pair in tables)
-
-
-def _by_effects(table, q):
-    """(q, q, n_draws, n_kinds) of (n_draws, q^2 n_kinds)."""
-    return np.moveaxis(table.reshape(len(table), q, q, -1), 0, 2)
 
 
 def roots_of_inverses(precision):

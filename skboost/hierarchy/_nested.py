@@ -67,10 +67,8 @@ class NestedEffects(CrossedEffects):
                 parent[codes[k]] = codes[g]
                 entries = np.ones(size), (parent, np.arange(size))
                 shape = factors[order[g]].n_groups, size
-                self.parents[k, g], self.sums[k, g] = (
-                    parent,
-                    csr_array(entries, shape=shape),
-                )
+                self.parents[k, g] = parent
+                self.sums[k, g] = csr_array(entries, shape=shape)
             values = [z, *(factors[order[g]].columns for g in across), X]
             values = z * np.hstack(values)
             own = self.levels[k].start + np.arange(size)

@@ -132,9 +132,9 @@ class Precision:
             sized = scaling.of_main(scaling.of_main(self.blocks).swapaxes(1, 2))
             schur = scaling.within_others(gram.others - pairs.sums(sized))
         np.einsum("kk->k", schur)[:] += 1.0
-        root, failed = (
-            dpotrf(schur.T, lower=1, overwrite_a=1) if len(schur) else (schur, 0)
-        )
+        root, failed = schur, 0
+        if len(schur):
+            root, failed = dpotrf(schur.T, lower=1, overwrite_a=1)
         self.log_det_main = log_det.sum()
         self.root, self.log_det = root, self.log_det_main
         if failed:
@@ -152,12 +152,10 @@ class Precision:
         """H^-1 times a vector of effects, or several, (size, n)."""
         n_main = self.cross.shape[0]
         main, others = self.main_inverse @ vector[:n_main], vector[n_main:]
-        others = self._others_solved(others - self.cross.T @ main)
+        others = others - self.cross.T @ main
+        others = cho_solve((self.root, True), others, check_finite=False)
         main = main - self.main_inverse @ (self.cross @ others)
         return np.concatenate([main, others])
-
-    def _others_solved(self, table):
-        return cho_solve((self.root, True), table, check_finite=False)
 
     def spread(self, normal):
         """Deviations with covariance H^-1 from standard normal numbers."""

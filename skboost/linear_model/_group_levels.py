@@ -68,11 +68,9 @@ def levels_of_groups(data, estimator, unit, response):
     scales = [*_scales(data, estimator.scale_prior, unit)]
     correlations = []
     for factor in data.factors:
-        prior, effects = (
-            columns.correlated[factor.name],
-            columns.effects_of(factor.name),
-        )
+        prior = columns.correlated[factor.name]
         if prior is not None:
+            effects = columns.effects_of(factor.name)
             names = [
                 f"cor({factor.name}: {first}, {second})"
                 for second, first in _below(effects)

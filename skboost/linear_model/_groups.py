@@ -391,11 +391,6 @@ def narrowed(X, columns, factors):
         numbers=tuple((place[i], label) for i, label in columns.numbers),
         labels={place[i]: found for i, found in columns.labels.items()},
     )
-    return (
-        X,
-        columns,
-        [
-            replace(factor, columns=tuple(place[c] for c in factor.columns))
-            for factor in factors
-        ],
-    )
+    moved = [tuple(place[c] for c in factor.columns) for factor in factors]
+    pairs = zip(factors, moved, strict=True)
+    return X, columns, [replace(factor, columns=own) for factor, own in pairs]

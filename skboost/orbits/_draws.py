@@ -52,10 +52,7 @@ class ShiftGroups(NamedTuple):
     def images(self, z, begin, end):
         """Images `begin` to `end` of points, (n, n_images, dim): itself, its
         reflection, ..."""
-        shifts, half = (
-            _shifts(end // 2)[begin // 2 :],
-            np.empty((len(z), 0, z.shape[1])),
-        )
+        shifts, half = _shifts(end // 2)[begin // 2 :], z[:, None][:, :0]
         if begin == 0:
             shifts, half = shifts[1:], z[:, None]
         if len(shifts):

@@ -183,10 +183,6 @@ class OrbitMixture(Mixture):
         """Images of a point under each component."""
         return tuple(known.shares.shape[1] for known in self.orbits)
 
-    def with_target(self, target):
-        """The same with a target."""
-        return replace(self, target=target)
-
     @property
     def exact(self):
         """The same with draws whose density is exactly `log_density`: each takes one
@@ -210,13 +206,10 @@ class OrbitMixture(Mixture):
     def change(self, k, theta):
         """What reweighting adds to the log density of a component, (n,), nats."""
         group, order = self.groups[k], self.orders[k]
-        f = self._log_ratios(group, group.whiten(theta), order)
+        f = log_ratios(self.target, self.base, group, group.whiten(theta), 0, order)
         mean = log_mean(f)
         # Nothing has changed where there is mass at no image.
         return np.where(np.isneginf(mean), 0.0, f[:, 0] - mean)
-
-    def _log_ratios(self, group, z, order):
-        return log_ratios(self.target, self.base, group, z, 0, order)
 
     # --- draws
 

@@ -1,6 +1,7 @@
 """What posteriors answer on any scale: summaries, distances, importance sampling."""
 
 from copy import copy
+from dataclasses import replace
 from html import escape
 
 import numpy as np
@@ -193,7 +194,7 @@ class BasePosterior(MixtureBacked):
         target = LogJointTarget(log_joint, self.dim)
         if self.constraints is not None:
             target = TransformedTarget(target, self.constraints)
-        return self._with_mixture(self._mixture.with_target(target))
+        return self._with_mixture(replace(self._mixture, target=target))
 
     def _weighted(self, log_joint, n, random_state):
         """`ImportanceSample` of `n` fresh draws; warns the caller's caller."""

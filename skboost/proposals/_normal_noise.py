@@ -162,10 +162,8 @@ def normal_noise_nodes(proposer, target, settings):
     height += prior.factor.value_and_score(log_s)[0]
     height -= height.max()
     parts = [_parts(one, levels, target.dim) for one in share]
-    places, shares = (
-        np.repeat(np.arange(len(log_s)), [*map(len, parts)]),
-        np.vstack(parts),
-    )
+    places = np.repeat(np.arange(len(log_s)), [*map(len, parts)])
+    shares = np.vstack(parts)
     moments = _moments(target, found, places, shares, levels, sums, width)
     weights = np.exp(height[places]) * shares.sum(axis=1)
     weights[weights < _LIGHTEST * weights.max()] = 0.0

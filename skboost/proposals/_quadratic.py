@@ -401,13 +401,11 @@ def spread(kind, prior, pull):
     log_evidence = kind.log_evidence(log_s)
     weights = log_evidence + prior.factor.value_and_score(log_s)[0]
     weights = np.exp(weights - weights.max())
+    weights /= weights.sum()
     means, covariances = kind.gaussians(log_s)
     gaussians = Gaussians(log_evidence, means + covariances @ pull, covariances)
-    total, exact = (
-        log_sum_exp(heights_of(kind, prior)[None])[0],
-        np.zeros(len(log_s), bool),
-    )
-    return ScaleNodes(log_s, weights / weights.sum(), gaussians.of, total, exact)
+    total = log_sum_exp(heights_of(kind, prior)[None])[0]
+    return ScaleNodes(log_s, weights, gaussians.of, total, np.zeros(len(log_s), bool))
 
 
 def heights_of(kind, prior):

@@ -234,10 +234,8 @@ class KnownScale(Likelihood):
 
     def curves_by_level(self, eta, y):
         z = (y - eta) / self.scale
-        (first, second), (kept, slope) = (
-            self.noise.derivatives(z),
-            self.noise.kept_bend(z),
-        )
+        first, second = self.noise.derivatives(z)
+        kept, slope = self.noise.kept_bend(z)
         by_slope = (first + z * second) / self.scale
         return by_slope[None], -(2.0 * kept + z * slope)[None] / self.scale**2
 

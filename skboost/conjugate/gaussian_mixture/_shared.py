@@ -132,11 +132,8 @@ class SharedPrior:
     def model(self):
         """The model at the expected hyperparameters, with the clusters of all runs."""
         # The updates of the clusters and the rows' part of the bound need no more.
-        changed, settings = {}, self.settings
-        covariance, (n_components, dim) = (
-            self._clusters.covariance,
-            self._clusters.shape,
-        )
+        changed, settings, clusters = {}, self.settings, self._clusters
+        covariance, (n_components, dim) = clusters.covariance, clusters.shape
         if self.scale is not None:
             rate = covariance.native(self.scale.mean) / covariance.degrees(1.0, dim)
             changed |= {"dof": self.dof, "rate": rate}
