@@ -96,6 +96,8 @@ def _suspects(X):
     elif isinstance(X, np.ndarray) and X.ndim == 2:
         kinds = X.dtype.kind * X.shape[1]
     else:
+        # `RowBlocks` are no array: their own error comes before one of missing y.
+        np.shape(X)
         return X, []
     return X, [i for i, kind in enumerate(kinds) if kind in "OUSTmM"]
 

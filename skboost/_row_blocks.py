@@ -80,6 +80,15 @@ class RowBlocks:
             if shape[0]:
                 yield (*parts, *[None] * (4 - len(parts)))
 
+    def __array__(self, dtype=None, copy=None):
+        """What asks for an array is no `fit` that reads blocks."""
+        raise ValueError(
+            "X must be an array, a sparse matrix or a data frame here; got RowBlocks, "
+            "which fit of the boosted linear models without groups and of "
+            "SVIGaussianMixture reads. SVI and online estimators take one block after "
+            "another in partial_fit; other methods take one block at a time."
+        )
+
 
 def even(weight):
     """Weights as one number where all are equal."""

@@ -9,13 +9,20 @@ from joblib import parallel_config
 from numpy.testing import assert_allclose
 from scipy import sparse
 
-from skboost import RowBlocks, SVIGaussianMixture
+import skboost
+from skboost import (
+    BoostedGaussianMixture,
+    EvidenceSearch,
+    RowBlocks,
+    SVIGaussianMixture,
+)
 from skboost._row_blocks import sliced
+from skboost.decomposition import RatingRegressor
 from skboost.mixture._rows import MixtureRows
 from skboost.strategies import GreedySearch
 from skboost.targets import Table
 
-from .kinds import Linear, Logistic, Poisson, over
+from .kinds import FLAT, Linear, Logistic, Poisson, over
 
 N = 1500
 
@@ -310,3 +317,38 @@ def test_batches_of_a_mapped_file(clusters, tmp_path, monkeypatch):
         mixture(**settings).fit(sliced(X))
     with pytest.raises(ValueError, match="effective_batch_size needs a batch_size"):
         mixture(effective_batch_size=10).fit(sliced(X))
+
+
+# --- where rows have to be an array
+
+
+PUBLIC = [RatingRegressor, *(getattr(skboost, name) for name in skboost.__all__)]
+LEARNING = [
+    (kind, method)
+    for kind in PUBLIC
+    for method in ("fit", "partial_fit", "fit_predict", "fit_transform")
+    if hasattr(kind, method)
+    and not (method == "fit" and kind in (*FLAT, SVIGaussianMixture))
+]
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(
+    ("kind", "method"), LEARNING, ids=[f"{k.__name__}.{m}" for k, m in LEARNING]
+)
+def test_what_reads_no_blocks_says_what_does(kind, method, data):
+    search = kind is EvidenceSearch
+    model = kind(BoostedGaussianMixture(), {}) if search else kind()
+    rows = RowBlocks(lambda: [(data["X"][:100], data["labels"][:100])])
+    y = [None] * (method == "partial_fit" or kind is RatingRegressor)
+    words = "X must be an array.*got RowBlocks, which fit of the boosted linear models"
+    with pytest.raises(ValueError, match=words) as error:
+        getattr(model, method)(rows, *y)
+    assert "SVIGaussianMixture" in str(error.value)
+    assert "partial_fit" in str(error.value)
+
+
+def test_predictions_take_one_block_at_a_time(data):
+    model = Linear(prior_scale=1.0).fit(data["X"], data["numbers"])
+    with pytest.raises(ValueError, match="other methods take one block at a time"):
+        model.predict(RowBlocks(lambda: [data["X"]]))

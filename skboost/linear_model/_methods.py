@@ -107,6 +107,8 @@ def one_response(y):
 def one_for_each_row(estimator, X, y):
     """Responses, (n_samples,); a ValueError where they are missing or others."""
     if y is None:
+        # `RowBlocks` have responses, and are no array: their own error comes first.
+        np.shape(X)
         raise ValueError(
             f"{type(estimator).__name__} requires y to be passed, but the target y is "
             "None."

@@ -126,7 +126,7 @@ class OnlineEstimator(FittingEstimator):
     )
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X, y=None, sample_weight=None):
         """Learn from the rows in their order, from the prior. Returns self.
 
         Parameters
