@@ -127,9 +127,4 @@ def validate_data(estimator, X, *args, advice=None, **kwargs):
         refuse_dates(column_of(rows, i), "X", column)
     if kwargs.get("y_numeric"):
         refuse_dates(args[0], "y")
-    try:
-        return validate_any(estimator, X, *args, **kwargs)
-    except ValueError as error:
-        if "NaN" in str(error) and hasattr(estimator, "missing"):
-            error.add_note("In fit missing='drop' leaves rows out that lack a value.")
-        raise
+    return validate_any(estimator, X, *args, **kwargs)

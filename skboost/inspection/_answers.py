@@ -189,7 +189,7 @@ def leave_one_out(model, X, y, *, n=4000, refit=True, random_state=0, **keywords
         False keeps estimates of rows with heavy tails, with a warning.
     random_state : int, RandomState instance or None, default=0
     **keywords
-        What the fit was given for each row: ``offset``, ``exposure``, ``trials``.
+        ``offset``, ``exposure`` and ``trials``, as the fit had them if not by name.
 
     Returns
     -------
@@ -260,6 +260,7 @@ def _without(asked, X, y, i):
     # Names of columns are those of rows before the steps of a pipeline.
     _, others = asked.of_rows(kept).rows(rows_of(X, kept))
     fitting = {name: value for name, value in others.items() if name in BY_ROW}
+    fitting = asked.last._by_name | fitting
     if asked.before is not None:
         step = model.steps[-1][0]
         fitting = {f"{step}__{name}": values for name, values in fitting.items()}

@@ -160,13 +160,13 @@ class Asked:
     def coded(self, X, y):
         """Responses of rows as numbers or codes."""
         X, keywords = self.rows(X)
-        trials = {k: one for k, one in keywords.items() if k == "trials"}
-        return self.last._coded(X, y, **trials)
+        _, trials = self.last._named_in(X, trials=keywords.get("trials"))
+        return self.last._coded(X, y, **({} if trials is None else {"trials": trials}))
 
     @property
     def classes(self):
         """Labels of classes; None of numbers, and of successes among trials."""
-        tried = "trials" in self.keywords
+        tried = "trials" in self.keywords | self.last._by_name
         return None if tried else getattr(self.last, "classes_", None)
 
     def averages(self, X, shares):

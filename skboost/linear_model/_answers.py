@@ -180,7 +180,7 @@ class FlatAnswers:
     def _asked(self, X, offset=None, exposure=None):
         """What answers about rows; these, checked, and their offsets or None."""
         check_is_fitted(self)
-        offset, exposure = self._found(X, offset=offset, exposure=exposure)
+        X, offset, exposure = self._found(X, offset=offset, exposure=exposure)
         X = checked_rows(self, X)
         offset = checked_offset(offset, exposure, X.shape[0])
         warn_of_missing_offset(self._model_.exposed, offset, self._counts)

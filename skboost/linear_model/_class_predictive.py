@@ -188,8 +188,6 @@ class BinaryPredictive(Predictive):
     is no probability is of these.
     """
 
-    shifted = False
-
     def __init__(self, model, mixture=None, whole=None):
         super().__init__(model, mixture)
         self._whole = whole

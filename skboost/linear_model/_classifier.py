@@ -163,7 +163,7 @@ class ClassAnswers(Answers, ClassifierMixin):
             Nats.
         """
         check_is_fitted(self)
-        (trials,) = self._named_in(X, trials=trials)
+        X, trials = self._named_in(X, trials=trials)
         if trials is not None:
             counts = counted_classes(X, y, trials, self.classes_)
             predictive, rows = self._asked(X, offset, **of_groups)
@@ -251,7 +251,7 @@ class BayesianClassifier(ClassAnswers):
     def _asked(self, X, offset=None, reported=False, forecast=False):
         """What answers about rows, and these as the plain model takes them."""
         check_is_fitted(self)
-        (offset,) = self._found(X, offset=offset)
+        X, offset = self._found(X, offset=offset)
         plain = checked_rows(self, X)
         warn_of_missing_offset(self._model_.exposed, offset)
         predictive = self._forecast() if forecast else self._predictive(reported)
@@ -334,11 +334,11 @@ class BayesianClassifier(ClassAnswers):
 
     def _responses(self, drawn, X, offset=None, trials=None):
         """Of new rows; averages are those of the posterior's power where it has one."""
-        (trials,) = self._named_in(X, trials=trials)
+        X, trials = self._named_in(X, trials=trials)
         trials = None if trials is None else checked_trials(X, trials)
         predictive, (X,) = self._asked(X, offset)
         theta, model = self._linear_part(drawn), predictive.model
-        if offset is not None:
+        if predictive.shifted:
             theta = np.column_stack([theta, np.ones(len(theta))])
         others = self._one_against_rest or model.sharpening != 1.0
         averaged = model.proba(X) if others else None
@@ -377,8 +377,8 @@ def staged_predict_proba(self, X, offset=None):
     ------
     ndarray of shape (n_samples, n_classes)
     """
-    _, (X,) = self._asked(X, offset)
+    last, (X,) = self._asked(X, offset)
     for mixture in self._fit.stages:
         predictive = self._model_.predictive(mixture)
-        predictive = predictive if offset is None else predictive.with_offset()
+        predictive = predictive.with_offset() if last.shifted else predictive
         yield predictive.model.proba(X)

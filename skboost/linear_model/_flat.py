@@ -79,10 +79,9 @@ class FlatRegression(FormulaEstimator):
 
         What `fit` approximated, for the methods of `posterior_` that ask for a
         ``log_joint``: prior with the scales that "auto" found, class weights and
-        temperature are those of the fit. A fit does not keep its rows for good, so they
-        are passed again. After `partial_fit` the prior is that of the first call: pass
-        all rows so far. ``class_weight="balanced"`` balances the rows that are passed
-        here.
+        temperature are those of the fit, whose rows are passed again: after
+        `partial_fit`, whose prior is that of the first call, all rows so far.
+        ``class_weight="balanced"`` balances the rows that are passed here.
 
         Parameters
         ----------
@@ -90,7 +89,8 @@ class FlatRegression(FormulaEstimator):
         y : array-like of shape (n_samples,)
         sample_weight : array-like of shape (n_samples,), default=None
         **keywords
-            What else `fit` takes for each row, such as ``offset``.
+            What else `fit` takes for each row, such as ``offset``. What it took by
+            names of columns is found by these.
 
         Returns
         -------

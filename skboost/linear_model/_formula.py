@@ -324,7 +324,7 @@ def check_values(names, data, formula):
             raise ValueError(
                 f"X must have a value in every row of the column {name!r}; got "
                 f"{len(missing)} missing, the first in row {missing[0]}. Fill them or "
-                "drop the rows: missing='drop' does in fit."
+                "drop the rows."
             )
 
 

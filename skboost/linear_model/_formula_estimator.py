@@ -1,6 +1,8 @@
 """Boosted regressions: rows by formula, some with missing values, and one fit."""
 
+import re
 from inspect import signature
+from numbers import Integral
 
 import numpy as np
 from scipy import sparse
@@ -20,7 +22,7 @@ from skboost.linear_model._formula import (
 )
 from skboost.linear_model._formula_reader import columns_of, refused
 from skboost.linear_model._model import PARAMETERS_ELSEWHERE
-from skboost.linear_model._row_keywords import NewRows, of_columns
+from skboost.linear_model._row_keywords import NewRows, of_columns, without
 
 
 class FormulaEstimator(NewRows, BoostedEstimator):
@@ -73,10 +75,42 @@ class FormulaEstimator(NewRows, BoostedEstimator):
         """The estimator after a fit of rows and their `keywords`; with `again` after
         one that goes on, of classes that were `named`.
         """
-        more = {} if named is None else {"named": named}
         with self._keeping_old_fit():
             data = callback_data(X, y, **keywords)
-            return self._learn(self._read(X, y, again, **keywords), data, again, **more)
+            try:
+                rows = self._read(X, y, again, **keywords)
+                return self._learn(rows, data, again, named)
+            except ValueError as error:
+                self._advise(error, X, [y, *keywords.values()])
+                raise
+
+    def _advise(self, error, X, arrays):
+        """Say in an error about missing values what leaves their rows out."""
+        if self.missing == "drop" or not re.search("nan|missing", str(error), re.I):
+            return
+        if _in_memory(X) and any(one.any() for one in _gaps(X, arrays)):
+            advice = "missing='drop' leaves out rows that lack a value."
+            error.args = (f"{error}\n{advice}",)
+
+    def _columns_said(self, named):
+        """Columns that parameters name, which stay features or groups where keywords
+        `named` them, too; a ValueError for positions, which these would move.
+        """
+        found = []
+        for parameter in _NAMING:
+            value = getattr(self, parameter, None)
+            # Else a text is the name of a prior.
+            if isinstance(value, dict) or parameter in ("groups", "nested", "fixed"):
+                found += _listed(value)
+            places = [one for one in found if isinstance(one, Integral)]
+            if places := [one for one in places if not isinstance(one, bool)]:
+                (keyword, column), *_ = named.items()
+                raise ValueError(
+                    f"{parameter} must have names of columns, no positions, where "
+                    f"{keyword}={column!r} takes a column out of X; got {places[0]}. "
+                    f"Name columns, or pass {keyword}=X[{column!r}]."
+                )
+        return found
 
     @property
     def _said(self):
@@ -91,8 +125,15 @@ class FormulaEstimator(NewRows, BoostedEstimator):
         """
         again = again and "_model_" in vars(self)
         named = {key: one for key, one in keywords.items() if isinstance(one, str)}
-        values = dict(zip(keywords, of_columns(X, **keywords), strict=True))
-        parts = None
+        if again:
+            X, *values = self._named_in(X, **keywords)
+            X = self._less(X, self._by_name.values())
+        else:
+            self._design, self._by_name = None, named
+            values = of_columns(X, **keywords)
+            if named and self.formula is None:
+                X = without(X, named.values(), self._columns_said(named))
+        values, parts = dict(zip(keywords, values, strict=True)), None
         if self.formula is not None:
             for name, value in self._said_by_formula.items():
                 if getattr(self, name) is not value:
@@ -105,10 +146,9 @@ class FormulaEstimator(NewRows, BoostedEstimator):
                 self.formula,
                 sides_of(self.formula, X, self._takes_groups, named.values()),
             )
-            check_columns(right_of(parts[1]), X, self.formula)
         X, y, values, n_dropped = self._complete(X, y, values, parts)
         if not again:
-            self._design, self._by_name, self.n_dropped_ = None, named, n_dropped
+            self.n_dropped_ = n_dropped
         if parts is not None:
             X, y = self._designed(X, y, values, *parts)
         return [X, y, *values.values()]
@@ -132,14 +172,14 @@ class FormulaEstimator(NewRows, BoostedEstimator):
         if self._design.offsets and "offset" not in values:
             raise refused(formula, f"{type(self).__name__} has no offset")
         if self._design.offsets:
-            (values["offset"],) = self._found(X, offset=values["offset"])
+            _, values["offset"] = self._found(X, offset=values["offset"])
         return self._design.frame(X), y
 
     def _complete(self, X, y, values, parts):
         """Rows without missing values, and how many others there were."""
         if self.missing == "raise" and parts is None:
             return X, y, values, 0
-        if isinstance(X, RowBlocks) or sparse.issparse(X) or hasattr(X, "dask"):
+        if not _in_memory(X):
             raise ValueError(
                 "missing must be 'raise' where X is no array or data frame; got "
                 f"missing={self.missing!r} for a {type(X).__name__}."
@@ -152,16 +192,11 @@ class FormulaEstimator(NewRows, BoostedEstimator):
             if self.missing == "raise":
                 check_values(used, X, self.formula)
                 return X, y, values, 0
-        X = X if hasattr(X, "columns") else np.asarray(X, dtype=_kind(X))
         arrays = [one for one in (y, *values.values()) if np.ndim(one)]
         check_consistent_length(X, *arrays)
-        columns = [] if np.ndim(X) != 2 else range(np.shape(X)[1])
         missing = np.zeros(num_samples(X), dtype=bool)
-        for k in columns:
-            if used is None or X.columns[k] in used:
-                missing |= missing_in(column_of(X, k))
-        for one in arrays:
-            missing |= missing_in(np.asarray(one)).reshape(len(missing), -1).any(axis=1)
+        for one in _gaps(X, arrays, used):
+            missing |= one.reshape(len(missing), -1).any(axis=1)
         kept = np.flatnonzero(~missing)
         if not len(kept):
             raise ValueError(
@@ -177,6 +212,34 @@ class FormulaEstimator(NewRows, BoostedEstimator):
         return X, y, values, int(missing.sum())
 
 
-def _kind(X):
-    """The type of the array of some rows: numbers beside strings stay numbers."""
-    return object if isinstance(X, list | tuple) else None
+# Parameters that name columns of X.
+_NAMING = (
+    "groups", "nested", "fixed", "slopes", "group_intercepts", "correlated",
+    "scale_prior", "prior",
+)  # fmt: skip
+
+
+def _listed(value):
+    """Whatever stands in lists within a parameter, keys of dicts among it."""
+    value = value.items() if isinstance(value, dict) else value
+    if isinstance(value, str) or not np.iterable(value):
+        return [value]
+    return [one for part in value for one in _listed(part)]
+
+
+def _in_memory(X):
+    """Whether rows are those of an array, a list or a data frame."""
+    return not (isinstance(X, RowBlocks) or sparse.issparse(X) or hasattr(X, "dask"))
+
+
+def _gaps(X, arrays, used=None):
+    """Which entries are missing, of every column that is used and of arrays."""
+    if not hasattr(X, "columns"):
+        # Numbers beside strings stay numbers.
+        X = np.asarray(X, dtype=object if isinstance(X, list | tuple) else None)
+    for k in range(np.shape(X)[1]) if np.ndim(X) == 2 else ():
+        if used is None or X.columns[k] in used:
+            yield missing_in(column_of(X, k))
+    for one in arrays:
+        if np.ndim(one):
+            yield missing_in(np.asarray(one))

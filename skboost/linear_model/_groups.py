@@ -1,6 +1,5 @@
 """Columns of X that say groups: which there are, their levels, and rows by them."""
 
-from dataclasses import replace
 from functools import cache, partial
 from numbers import Integral, Real
 from typing import NamedTuple
@@ -30,12 +29,15 @@ from skboost.serving import GroupedFactor
 
 
 class ReadOnce:
-    """Rows X, of which each column is looked at once, however many ask for it."""
+    """Rows X, of which each column is looked at once, however many ask for it.
 
-    def __init__(self, X):
-        self.X = X
-        self.values = cache(partial(column_of, X))
-        self.holds_labels = cache(partial(holds_labels, X))
+    `place` says where those of the fit stand; None is where they stood.
+    """
+
+    def __init__(self, X, place=None):
+        self.X, at = X, (lambda i: i) if place is None else place.get
+        self.values = cache(lambda i: column_of(X, at(i)))
+        self.holds_labels = cache(lambda i: holds_labels(X, at(i)))
         self.labels = cache(partial(_labels_of, self.values))
 
 
@@ -56,8 +58,7 @@ def numbers_of(read, columns):
         raise ValueError(
             f"X contains {what} in column {name!r}, row {row} ({len(bad)} such "
             "entries in all). Impute them, for example with "
-            "sklearn.impute.SimpleImputer, or drop the rows, as missing='drop' "
-            "does in fit."
+            "sklearn.impute.SimpleImputer, or drop the rows."
         )
     return check_array(table, dtype=np.float64, input_name="X", ensure_min_features=0)
 
@@ -121,8 +122,7 @@ def _labels_of(values_at, i, name, kind="group "):
         raise ValueError(
             f"X must have a label in every row of the {kind}column {name!r}; got "
             f"{values[first]} in row {first} ({missing.sum()} missing in "
-            "all). Fill them, for example with a label of their own, or drop the rows: "
-            "missing='drop' does in fit."
+            "all). Fill them, for example with a label of their own, or drop the rows."
         )
     if values.dtype.kind == "O":
         kinds = {next((k for k in _KINDS if isinstance(v, k)), type(v)) for v in values}
@@ -373,7 +373,7 @@ def counted_factors(groups, factors):
 
 def narrowed(X, columns, factors):
     """Rows without the columns of other factors than these, where some are missing,
-    with `Columns` and factors that say where the rest stand.
+    and where the rest stand by their positions before; else None.
     """
     numbers = {i for i, _ in columns.numbers}
     kept = sorted(numbers.union(*(factor.columns for factor in factors)))
@@ -381,16 +381,8 @@ def narrowed(X, columns, factors):
     if hasattr(X, "columns"):
         held = set(map(str, X.columns))
         if held >= set(columns.names) or not held >= set(wanted):
-            return X, columns, factors
+            return X, None
         X = X[wanted]
     elif np.ndim(X) != 2 or np.shape(X)[1] != len(wanted):
-        return X, columns, factors
-    place = {i: k for k, i in enumerate(kept)}
-    columns = columns._replace(
-        names=tuple(wanted),
-        numbers=tuple((place[i], label) for i, label in columns.numbers),
-        labels={place[i]: found for i, found in columns.labels.items()},
-    )
-    moved = [tuple(place[c] for c in factor.columns) for factor in factors]
-    pairs = zip(factors, moved, strict=True)
-    return X, columns, [replace(factor, columns=own) for factor, own in pairs]
+        return X, None
+    return X, {i: k for k, i in enumerate(kept)}

@@ -180,12 +180,12 @@ class HierarchicalEstimator(FormulaEstimator):
         model, columns = self._model_, self._model_.columns
         counted = counted_factors(groups, model.factors)
         read = () if population else counted
-        X = self._made(X, {factor.name for factor in read})
+        X, place = self._made(X, {factor.name for factor in read}), None
         if len(read) < len(model.factors):
-            X, columns, read = narrowed(X, columns, read)
-        if columns is model.columns:
+            X, place = narrowed(X, columns, read)
+        if place is None:
             X = seen(self, X, reset=False)
-        X, unknown = ReadOnce(X), self.handle_unknown
+        X, unknown = ReadOnce(X, place), self.handle_unknown
         numbers = numbers_of(X, columns)
         codes = dict.fromkeys((f.name for f in counted), np.full(len(numbers), -1))
         codes |= {f.name: codes_of(X, f, columns, unknown) for f in read}
@@ -198,7 +198,7 @@ class HierarchicalEstimator(FormulaEstimator):
         groups and offsets of these.
         """
         check_is_fitted(self)
-        offset, exposure = self._found(X, offset=offset, exposure=exposure)
+        X, offset, exposure = self._found(X, offset=offset, exposure=exposure)
         numbers, codes = self._numbers_and_groups(X, population, groups)
         offset = checked_offset(offset, exposure, len(numbers))
         model = self._model_
@@ -222,7 +222,7 @@ class HierarchicalEstimator(FormulaEstimator):
         return rng.choice(kept, n, replace=False)
 
     def _responses(self, drawn, X, trials=None, **keywords):
-        (trials,) = self._named_in(X, trials=trials)
+        X, trials = self._named_in(X, trials=trials)
         trials = None if trials is None else checked_trials(X, trials)
         predictive, rows = self._asked(X, **keywords)
         model, response = predictive.model, self._model_.response

@@ -216,10 +216,11 @@ class BoostedHierarchicalLinearRegression(NumberAnswers, HierarchicalEstimator):
             the `formula`.
         y : array-like of shape (n_samples,), default=None
             Responses; None for the left side of the formula.
-        sample_weight : array-like of shape (n_samples,), default=None
+        sample_weight : array-like of shape (n_samples,) or str, default=None
             Not negative; a weight of two is a row that stands twice in its group.
         offset : array-like of shape (n_samples,) or str, default=None
-            Added to the linear predictor; the name of a column where X is a data frame.
+            Added to the linear predictor. A column that a str names has no other part
+            unless the formula, `groups`, `slopes` or their like name it, too.
 
         Raises
         ------
@@ -229,7 +230,7 @@ class BoostedHierarchicalLinearRegression(NumberAnswers, HierarchicalEstimator):
         """
         return self._fit_rows(X, y, sample_weight=sample_weight, offset=offset)
 
-    def _learn(self, rows, data, again):
+    def _learn(self, rows, data, again, named=None):
         X, y, sample_weight, offset = rows
         y = less_offset(self, X, checked_numbers(self, X, y), offset)
         response = NumberResponse(self.noise_prior, self.noise)

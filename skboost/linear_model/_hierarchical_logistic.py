@@ -11,7 +11,6 @@ from skboost.linear_model._group_responses import ClassResponse
 from skboost.linear_model._groups import read_groups
 from skboost.linear_model._hierarchical import HierarchicalEstimator
 from skboost.linear_model._methods import one_for_each_row
-from skboost.linear_model._ordinal import ranks_of
 from skboost.linear_model._row_keywords import (
     binomial_rows,
     checked_offset,
@@ -100,10 +99,9 @@ class BoostedHierarchicalLogisticRegression(ClassAnswers, HierarchicalEstimator)
         y : array-like of shape (n_samples,), default=None
             Labels of two classes; None for the left side of the formula.
         trials : int, array-like of shape (n_samples,) or str, default=None
-            Of binomial counts: how often each row was tried, by name where that is a
-            column of a data frame for the `formula`, or ``cbind(successes, failures)``
-            on its left side. `y` is then the number of
-            successes among them, and the classes are 0 and 1.
+            Of binomial counts: how often each row was tried; in formulas ``cbind(
+            successes, failures)`` on the left side. `y` is then the number of successes
+            among them, and the classes are 0 and 1.
 
         Raises
         ------
@@ -115,7 +113,7 @@ class BoostedHierarchicalLogisticRegression(ClassAnswers, HierarchicalEstimator)
 
     score = score_of_trials
 
-    def _learn(self, rows, data, again):
+    def _learn(self, rows, data, again, named=None):
         X, _, trials, weight, _ = rows
         self._learn_labels(data, *binomial_rows(*rows))
         if trials is not None:
@@ -149,11 +147,6 @@ class BoostedHierarchicalLogisticRegression(ClassAnswers, HierarchicalEstimator)
     predict_proba_interval = with_groups(ClassAnswers.predict_proba_interval)
     predict_uncertainty = with_groups(ClassAnswers.predict_uncertainty)
     log_predictive_density = with_groups(ClassAnswers.log_predictive_density)
-
-    def _coded(self, X, y, trials=None):
-        if trials is not None:
-            return super()._coded(X, y, trials)
-        return ranks_of(one_for_each_row(self, X, y), self.classes_)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -11,8 +11,8 @@ from skboost.linear_model._hierarchical_logistic import (
     BoostedHierarchicalLogisticRegression,
 )
 from skboost.linear_model._methods import one_for_each_row
-from skboost.linear_model._ordinal import order_of, ranks_of
-from skboost.linear_model._sources import check_labels
+from skboost.linear_model._ordinal import NAME_CATEGORIES, order_of
+from skboost.linear_model._sources import check_labels, codes_of
 
 
 class BoostedHierarchicalOrdinalRegression(BoostedHierarchicalLogisticRegression):
@@ -140,7 +140,7 @@ class BoostedHierarchicalOrdinalRegression(BoostedHierarchicalLogisticRegression
         """
         return self._fit_rows(X, y, sample_weight=sample_weight, offset=offset)
 
-    def _learn(self, rows, data, again):
+    def _learn(self, rows, data, again, named=None):
         return self._learn_labels(data, *rows)
 
     def score(self, X, y, sample_weight=None, offset=None):
@@ -194,11 +194,11 @@ class BoostedHierarchicalOrdinalRegression(BoostedHierarchicalLogisticRegression
         classes = np.unique(labels) if order is None else order
         if len(classes) < 2:
             raise ValueError(
-                "y must hold labels of at least two classes; got one class. Name all "
-                "classes in categories."
+                "y must hold labels of at least two classes; got one class. "
+                + NAME_CATEGORIES
             )
         response = OrdinalResponse(classes)
-        return response, ranks_of(labels, classes).astype(float)
+        return response, codes_of(labels, classes, NAME_CATEGORIES).astype(float)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -146,7 +146,7 @@ class BoostedHierarchicalPoissonRegression(CountAnswers, HierarchicalEstimator):
         y : array-like of shape (n_samples,), default=None
             Counts, not negative; None for the left side of the formula.
         offset : array-like of shape (n_samples,) or str, default=None
-            Logarithm of the exposure; the name of a column where X is a data frame.
+            Logarithm of the exposure.
         exposure : array-like of shape (n_samples,) or str, default=None
             Positive factor of the rate; its logarithm is added to `offset`.
 
@@ -164,7 +164,7 @@ class BoostedHierarchicalPoissonRegression(CountAnswers, HierarchicalEstimator):
         more = {"offset": offset, "exposure": exposure}
         return self._fit_rows(X, y, sample_weight=sample_weight, **more)
 
-    def _learn(self, rows, data, again):
+    def _learn(self, rows, data, again, named=None):
         X, y, sample_weight, *more = rows
         counts = self._coded(X, y)
         offset = checked_offset(*more, len(counts))

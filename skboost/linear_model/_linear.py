@@ -337,7 +337,7 @@ class BoostedBayesianLinearRegression(BayesianRegressor, FlatRegression):
         y : array-like of shape (n_samples,), default=None
             None for `RowBlocks`, which have them. Several responses are for
             `sklearn.multioutput.MultiOutputRegressor`.
-        offset : array-like of shape (n_samples,), default=None
+        offset : array-like of shape (n_samples,) or str, default=None
             What is known of a response: added to the linear predictor.
 
         Raises

@@ -258,13 +258,14 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, FlatRegression):
             `skboost.RowBlocks` and large memory maps are never copied.
         y : array-like of shape (n_samples,), default=None
             Labels of at least two classes; None for `RowBlocks`, which have them.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative; a weight of two is a row that stands twice.
+        sample_weight : array-like of shape (n_samples,) or str, default=None
+            Non-negative; a weight of two is a row that stands twice. A str, here and
+            below, is the name of a column where X is a data frame: a feature only where
+            the formula or parameters such as a dict of priors name it, too.
         trials : int, array-like of shape (n_samples,) or str, default=None
-            Of binomial counts: how often each row was tried, or the name of a column
-            with a `formula`. `y` is then the number of successes among them, and the
-            classes are 0 and 1.
-        offset : array-like of shape (n_samples,), default=None
+            Of binomial counts: how often each row was tried. `y` is then the number of
+            successes among them, and the classes are 0 and 1.
+        offset : array-like of shape (n_samples,) or str, default=None
             Of two classes: what is known of the logit of the second one's probability,
             such as a prediction by another model.
 

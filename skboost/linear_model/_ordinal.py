@@ -13,7 +13,7 @@ from skboost._sklearn import StrOptions, fit_context
 from skboost.linear_model._class_predictive import entropy_of
 from skboost.linear_model._classifier import BayesianClassifier, staged_predict_proba
 from skboost.linear_model._flat import FlatRegression
-from skboost.linear_model._methods import drawn_parameters, one_for_each_row
+from skboost.linear_model._methods import drawn_parameters
 from skboost.linear_model._model import (
     SCALED_CONSTRAINTS,
     Layout,
@@ -23,10 +23,12 @@ from skboost.linear_model._model import (
     priors_of,
 )
 from skboost.linear_model._predictive import Predictive, posterior_draws
-from skboost.linear_model._sources import Labels, check_labels, codes_of
+from skboost.linear_model._sources import Labels, codes_of
 from skboost.linear_model._summary import sizes
 from skboost.serving import OrdinalClassifier, between_thresholds
 from skboost.targets import CumulativeLogits, OrdinalTarget, bounded_exp
+
+NAME_CATEGORIES = "Name all classes in categories."
 
 
 def thresholds_of(intercept, gaps):
@@ -144,7 +146,7 @@ class Ranks(Labels):
         if self.order is None:
             return y
         self.named = np.arange(len(self.order))
-        return ranks_of(y, self.order)
+        return codes_of(column_or_1d(y), self.order, NAME_CATEGORIES)
 
 
 class BoostedBayesianOrdinalRegression(BayesianClassifier, FlatRegression):
@@ -311,9 +313,6 @@ class BoostedBayesianOrdinalRegression(BayesianClassifier, FlatRegression):
         gaps = theta[:, len(self._model_.layout.features) + 1 :]
         return between_thresholds(thresholds_of(0.0, gaps), eta)
 
-    def _coded(self, X, y):
-        return ranks_of(one_for_each_row(self, X, y), self.classes_)
-
     staged_predict_proba = staged_predict_proba
 
     def __sklearn_tags__(self):
@@ -368,11 +367,3 @@ def order_of(categories, X, y):
     if getattr(dtype, "ordered", False):
         return np.asarray(dtype.categories)
     return None
-
-
-def ranks_of(y, order):
-    """The place of every label in the order of the classes."""
-    labels = check_labels(column_or_1d(y))
-    by_name = np.argsort(order)
-    advice = "Name all classes in categories."
-    return by_name[codes_of(labels, np.asarray(order)[by_name], advice)]

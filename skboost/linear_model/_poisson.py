@@ -184,9 +184,9 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, FlatRegression):
             As in `BoostedBayesianLogisticRegression.fit`.
         y : array-like of shape (n_samples,), default=None
             Counts, not negative; None for `RowBlocks`, which have them.
-        offset : array-like of shape (n_samples,), default=None
+        offset : array-like of shape (n_samples,) or str, default=None
             Logarithm of the exposure; None is zero.
-        exposure : array-like of shape (n_samples,), default=None
+        exposure : array-like of shape (n_samples,) or str, default=None
             Positive factor of the rate; its logarithm is added to `offset`.
 
         Raises

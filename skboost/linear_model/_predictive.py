@@ -78,6 +78,9 @@ class Predictive:
     are Gaussian.
     """
 
+    # Whether the last column of rows is their offset.
+    shifted = False
+
     def __init__(self, model, mixture=None):
         self.model, self.mixture = model, mixture
 

@@ -98,7 +98,7 @@ def score_of_trials(self, X, y, sample_weight=None, trials=None, offset=None):
     -------
     float
     """
-    trials, offset = self._named_in(X, trials=trials, offset=offset)
+    X, trials, offset = self._named_in(X, trials=trials, offset=offset)
     X, y, sample_weight, offset = binomial_rows(X, y, trials, sample_weight, offset)
     predicted = self.predict(X, offset=offset)
     return accuracy_score(y, predicted, sample_weight=sample_weight)
@@ -117,6 +117,14 @@ def of_columns(X, **keywords):
     return [*keywords.values()]
 
 
+def without(X, names, kept=()):
+    """Rows without the columns of some names, but for those that are kept."""
+    out = {name for name in names if name not in kept}
+    if not out.intersection(getattr(X, "columns", ())):
+        return X
+    return X[[name for name in dict.fromkeys(X.columns) if name not in out]]
+
+
 class NewRows:
     """What a formula makes of new rows, and keywords that the fit had by name."""
 
@@ -125,24 +133,34 @@ class NewRows:
     _by_name = {}
 
     def _made(self, X, wanted=None):
-        """Columns that the formula makes; without one those that there are."""
-        return X if self._design is None else self._design.frame(X, wanted)
+        """Columns that the formula makes; without one those of no keyword."""
+        if self._design is None:
+            return self._less(X, self._by_name.values())
+        return self._design.frame(X, wanted)
+
+    def _less(self, X, names):
+        """Rows without what only keywords name; a formula says itself what counts."""
+        known = getattr(self, "feature_names_in_", ())
+        return X if self._design is not None else without(X, names, known)
 
     def _named_in(self, X, **keywords):
-        """Keywords as arrays, where the fit had names by those."""
+        """Rows without columns that keywords name, and these as arrays, by the names
+        that the fit had where there are none.
+        """
         held = getattr(X, "columns", ())
         for name, column in self._by_name.items():
             if name in keywords and keywords[name] is None and column in held:
                 keywords[name] = column
-        return of_columns(X, **keywords)
+        names = [one for one in keywords.values() if isinstance(one, str)]
+        return [self._less(X, names), *of_columns(X, **keywords)]
 
     def _found(self, X, **keywords):
-        """Keywords as arrays; offsets have those that the formula has."""
-        offset, *more = self._named_in(X, **keywords)
+        """The same; offsets have those that the formula has."""
+        rest, offset, *more = self._named_in(X, **keywords)
         own = None if self._design is None else self._design.offset_of(X)
         if own is not None and offset is not None:
             own = own + validate_offset(offset, len(own))
-        return [offset if own is None else own, *more]
+        return [rest, offset if own is None else own, *more]
 
 
 # --- offsets: what is added to linear predictors
@@ -173,10 +191,11 @@ def warn_of_missing_offset(exposed, offset, counts=False):
     """Say that rows without an offset are asked of a fit that had some."""
     if offset is None and exposed:
         told, zero, name = _COUNTS if counts else _OTHERS
+        request = f"request({name.split('=')[0]}=True)"
         warn_where_called(
             f"The fit was told {told}; these have none, and are taken to have {zero}. "
-            f"Pass {name}; in pipelines and searches, by "
-            f"set_score_request({name.split('=')[0]}=True). cross_val_predict passes "
+            f"Pass {name}; in pipelines and searches by the method's request, such as "
+            f"set_predict_{request} and set_score_{request}. cross_val_predict passes "
             "none on" + (": multiply its means by the exposures." if counts else "."),
             UserWarning,
         )

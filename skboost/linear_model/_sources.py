@@ -202,7 +202,7 @@ def learned_classes(y, named, before, advice=""):
 
 
 def codes_of(y, classes, advice="Drop these rows, or fit again with all classes."):
-    """Position of every label among the sorted classes."""
+    """Position of every label among the classes, in any order."""
     # Whole numbers and strings are among them or not.
     if y.dtype.kind not in "iubU":
         check_labels(y)
@@ -212,7 +212,8 @@ def codes_of(y, classes, advice="Drop these rows, or fit again with all classes.
             f"y must hold labels among the classes {classes.tolist()}; got "
             f"{strange.tolist()}. {advice}"
         )
-    return np.searchsorted(classes, y)
+    order = np.argsort(classes)
+    return order[np.searchsorted(classes, y, sorter=order)]
 
 
 def check_labels(labels):
