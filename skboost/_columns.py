@@ -96,8 +96,9 @@ def _suspects(X):
     elif isinstance(X, np.ndarray) and X.ndim == 2:
         kinds = X.dtype.kind * X.shape[1]
     else:
-        # `RowBlocks` are no array: their own error comes before one of missing y.
-        np.shape(X)
+        if not hasattr(X, "shape"):
+            # `RowBlocks` are no array: their own error comes before one of missing y.
+            np.asarray(X)
         return X, []
     return X, [i for i, kind in enumerate(kinds) if kind in "OUSTmM"]
 

@@ -108,7 +108,7 @@ def one_for_each_row(estimator, X, y):
     """Responses, (n_samples,); a ValueError where they are missing or others."""
     if y is None:
         # `RowBlocks` have responses, and are no array: their own error comes first.
-        np.shape(X)
+        np.asarray(X)
         raise ValueError(
             f"{type(estimator).__name__} requires y to be passed, but the target y is "
             "None."
