@@ -223,12 +223,3 @@ def _is_known_to_be_within(remaining, allowed, none_hides):
     at_most = _at_most(remaining)
     hidden = at_most > 0.05 and remaining.khat > heaviest
     return at_most <= allowed and not hidden
-
-
-# Nats of KL for one of squared Hellinger distance, close to the posterior.
-_NATS_PER_HELLINGER = 4.0
-
-
-def noisy_search_says_little(remaining, tol):
-    """Whether draws see that more remains than a noisy search that finds nothing."""
-    return not remaining.least <= _NATS_PER_HELLINGER * tol

@@ -19,7 +19,6 @@ from skboost.boosting._convergence import (
     Price,
     Verdict,
     judge_remaining,
-    noisy_search_says_little,
 )
 from skboost.boosting._moves import Trial, try_moves
 from skboost.boosting._state import (
@@ -45,6 +44,8 @@ _SURELY = (
 # Iterations that look for modes around the mixture: ever more seldom, as fewer are
 # left. `begin` has looked once.
 _LOOKS = (4, 16, 64, 256, 1024)
+# Nats of KL for one of squared Hellinger distance, close to the posterior.
+_NATS_PER_HELLINGER = 4.0
 
 
 @dataclass(frozen=True)
@@ -270,8 +271,8 @@ class Boosting:
 
     def _is_inconclusive(self, remaining):
         """Whether a small gain proves little: draws see that more remains."""
-        noisy, tol = self.combination.noisy, self.settings.tol
-        return noisy and noisy_search_says_little(remaining, tol)
+        enough = _NATS_PER_HELLINGER * self.settings.tol
+        return self.combination.noisy and not remaining.least <= enough
 
     # --- what draws say that nothing was fitted to
 

@@ -19,7 +19,6 @@ from skboost.decomposition._matrices import (
     magnitude_of,
     model_settings,
     observed_entries,
-    plain_errors,
 )
 from skboost.decomposition._posterior import MatrixFactorizationPosterior
 from skboost.decomposition._predictive import MatrixPredictive, about
@@ -215,7 +214,7 @@ class BoostedMatrixFactorization(BayesianFactorization, BoostedEstimator):
         ConvergenceWarning
             If `max_iter` or `max_time` ended a run whose last component still gained.
         """
-        with self._keeping_old_fit(), plain_errors():
+        with self._keeping_old_fit():
             entries = observed_entries(self, X, self.dtype, reset=True)
             bias = global_bias(self, entries)
             entries = about(entries, bias)

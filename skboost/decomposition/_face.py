@@ -12,6 +12,12 @@ from skboost.decomposition._matrices import observed_entries
 class BayesianFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     """Methods of estimators whose ``_predictive`` is a `MatrixPredictive`."""
 
+    _if_singular = (
+        "A posterior precision is singular in rounding: the values of X are too large "
+        "for noise_scale or prior_scale, or for dtype. Divide X by its standard "
+        "deviation, or use dtype='float64'."
+    )
+
     @property
     def _n_features_out(self):
         # Of the model that was fitted: parameters may have been set since.

@@ -1,7 +1,6 @@
 """Matrices as users pass them: observed entries, settings of the model, errors."""
 
 import warnings
-from contextlib import contextmanager
 from numbers import Integral, Real
 
 import numpy as np
@@ -18,19 +17,6 @@ FACTOR_CONSTRAINTS = {
     "prior_scale": _SCALE,
     "biases": ["boolean"],
 }
-
-
-@contextmanager
-def plain_errors():
-    """A matrix that is not positive definite in rounding, said in the user's words."""
-    try:
-        yield
-    except np.linalg.LinAlgError as error:
-        raise ValueError(
-            "A posterior precision is singular in rounding: the values of X are too "
-            "large for noise_scale or prior_scale, or for dtype. Divide X by its "
-            "standard deviation, or use dtype='float64'."
-        ) from error
 
 
 def magnitude_of(entries):

@@ -14,6 +14,7 @@ from skboost._pickles import VersionedPickle
 from skboost._sklearn import HasMethods, fit_context
 from skboost.decomposition._svi_matrix_factorization import SVIMatrixFactorization
 from skboost.fitting import warn_where_called
+from skboost.posterior import check_level, check_size
 
 
 class RatingRegressor(RegressorMixin, VersionedPickle, BaseEstimator):
@@ -182,12 +183,9 @@ class RatingRegressor(RegressorMixin, VersionedPickle, BaseEstimator):
         level : float, default=0.9
             Probability inside, in (0, 1), of a normal distribution.
         """
-        if not 0.0 < level < 1.0:
-            raise ValueError(
-                f"level must be a probability strictly between 0 and 1; got {level!r}."
-            )
+        tail = 0.5 + 0.5 * check_level(level)
         mean, std = self._entries(X)
-        half = ndtri(0.5 + 0.5 * level) * std
+        half = ndtri(tail) * std
         return self._clipped(np.column_stack([mean - half, mean + half]))
 
     def recommend(self, user, n=10, exclude_rated=True):
@@ -210,8 +208,7 @@ class RatingRegressor(RegressorMixin, VersionedPickle, BaseEstimator):
             Expected ratings, as `predict` gives them.
         """
         check_is_fitted(self)
-        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
-            raise ValueError(f"n must be a positive integer; got {n!r}.")
+        check_size("n", n)
         row = _positions(self.users_, np.array([user], dtype=object))[0]
         columns = np.arange(len(self.items_))
         if exclude_rated:

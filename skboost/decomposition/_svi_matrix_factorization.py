@@ -18,7 +18,6 @@ from skboost.decomposition._matrices import (
     magnitude_of,
     model_settings,
     observed_entries,
-    plain_errors,
 )
 from skboost.decomposition._predictive import MatrixPredictive, about
 from skboost.fitting import (
@@ -189,7 +188,7 @@ class SVIMatrixFactorization(BayesianFactorization, SVIEstimator):
         UserWarning
             If ``warm_start=True`` goes on with other entries.
         """
-        with self._keeping_old_fit(), plain_errors(), single_threaded():
+        with self._keeping_old_fit(), single_threaded():
             entries = observed_entries(self, X, self.dtype, reset=True)
             model, bias = self._model(entries)
             self._digest = entries.digest
@@ -223,7 +222,7 @@ class SVIMatrixFactorization(BayesianFactorization, SVIEstimator):
         """
         if "_predictive" not in vars(self):
             return self.fit(X)
-        with self._keeping_old_fit(), plain_errors(), single_threaded():
+        with self._keeping_old_fit(), single_threaded():
             self._check_goes_on("partial_fit", "Begin with a clone.")
             model, bias = self._predictive.model, self._predictive.bias
             entries = about(observed_entries(self, X, self.dtype), bias)

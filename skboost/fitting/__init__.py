@@ -37,5 +37,4 @@ from skboost.fitting._result import (
     run_of,
     seed_of,
 )
-from skboost.fitting._run import Run
 from skboost.fitting._stopping import Limits, why_stop

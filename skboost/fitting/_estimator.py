@@ -33,6 +33,8 @@ class FittingEstimator(ParameterNames, CallbackSupportMixin, BaseEstimator):
     _elsewhere = {}
     # Of a fit that takes long, where no `Checkpoint` keeps it.
     _instead_of_checkpoint = ""
+    # What to say of a matrix that is not positive definite in rounding.
+    _if_singular = ""
 
     def __new__(cls, *args, **kwargs):
         refuse_unknown(cls.__name__, cls.__init__, cls._elsewhere, kwargs)
@@ -84,6 +86,8 @@ class FittingEstimator(ParameterNames, CallbackSupportMixin, BaseEstimator):
             running = {k: v for k, v in vars(self).items() if k in surviving}
             vars(self).clear()
             vars(self).update(before, **running)
+            if self._if_singular and isinstance(error, np.linalg.LinAlgError):
+                raise ValueError(self._if_singular) from error
             raise
 
 

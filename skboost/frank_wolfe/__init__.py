@@ -5,14 +5,7 @@ This package knows a table of numbers and nothing of densities.
 
 from skboost.frank_wolfe._backtracking import AdaptiveBacktracking
 from skboost.frank_wolfe._corrective import best_coefficients, minimise_on_simplex
-from skboost.frank_wolfe._directions import (
-    apply,
-    away_direction,
-    frank_wolfe_direction,
-    pairwise_direction,
-)
-from skboost.frank_wolfe._node_objective import NodeObjective
-from skboost.frank_wolfe._objective import WeightObjective
+from skboost.frank_wolfe._objective import NodeObjective, WeightObjective
 from skboost.frank_wolfe._step_size import (
     Constant,
     LineSearch,
@@ -20,6 +13,10 @@ from skboost.frank_wolfe._step_size import (
     Step,
     StepSize,
     StochasticLineSearch,
+    apply,
+    away_direction,
+    frank_wolfe_direction,
+    pairwise_direction,
 )
 
 DIRECTIONS = {

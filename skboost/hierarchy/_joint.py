@@ -5,7 +5,7 @@ z is one over everything: q(beta, z) = sum_k w_k q_k(z) N(beta; m(z), C(z)).
 """
 
 from functools import cached_property
-from typing import NamedTuple
+from types import SimpleNamespace
 
 import numpy as np
 from scipy.special import ndtr
@@ -69,13 +69,6 @@ class SmoothCoefficients:
         root[:, *self.below] = below
         root[:, np.arange(p), np.arange(p)] = 1.0
         return mean, root * np.exp(log_diagonal)[..., None]
-
-
-class Evaluation(NamedTuple):
-    """What a component says at points: log densities, and their score when asked."""
-
-    log_density: np.ndarray
-    score: object
 
 
 class GivenScales:
@@ -148,7 +141,7 @@ class GivenScales:
             ]
             return np.stack(ends, axis=1) / (2.0 * scale)
 
-        return Evaluation(self.log_density(theta, params), score)
+        return SimpleNamespace(log_density=self.log_density(theta, params), score=score)
 
     # --- draws
 

@@ -17,7 +17,6 @@ discrete dependent variable models with nested random effects, Journal of Econom
 """
 
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp, softmax
@@ -26,6 +25,7 @@ from skboost.hierarchy._covariances import Covariances
 from skboost.hierarchy._nested import nested_order
 from skboost.hierarchy._quadrature import (
     REACH,
+    Integral,
     QuadratureMarginal,
     grid_of,
     moments,
@@ -202,7 +202,7 @@ class NestedQuadratureMarginal(QuadratureMarginal):
                 by_level[:, k] += (of_rows * part).sum(axis=0)
         value = logsumexp(value, axis=0) - 0.5 * np.log(above)
         value -= 0.5 * self._over_parents(self._times * np.log(own))
-        return NestedIntegral(value, slope, nodes[:, None], shares, square, by_level)
+        return Integral(value, slope, nodes[:, None], shares, by_level, square)
 
     def _inner(self, likelihood, eta, tilts, nodes, log_shares, with_slopes):
         """Integrals over the finer groups given all coarser effects; squares of effects
@@ -278,17 +278,3 @@ class NestedQuadratureMarginal(QuadratureMarginal):
 
 def _where(going, found, held):
     return tuple(np.where(going, *pair) for pair in zip(found, held, strict=True))
-
-
-class NestedIntegral(NamedTuple):
-    """Integrals (n_coarse, n_draws) in nats, expected slopes of rows, nodes of coarser
-    effects (n_nodes, 1, n_coarse, n_draws), their shares, expected squares of finer
-    effects (n_fine, n_draws), and slopes in what rows share (n_draws, n_further).
-    """
-
-    log_integral: np.ndarray
-    slope: np.ndarray
-    nodes: np.ndarray
-    shares: np.ndarray
-    square: np.ndarray
-    by_level: np.ndarray

@@ -212,7 +212,7 @@ class QuadratureMarginal(LikelihoodMarginal):
         slope /= np.take(total, self.codes, axis=0)
         by_level = np.einsum("kjs,j->sk", by_level / total, self.times)
         value = top + np.log(total) - 0.5 * log_det
-        return _Integral(value, slope, nodes, shares, by_level)
+        return Integral(value, slope, nodes, shares, by_level)
 
     def _modes(self, eta, tilts, likelihood):
         """Modes (q, n_groups, n_draws), inverses of minus the Hessians, and ln det."""
@@ -361,9 +361,10 @@ def _solved(root, away):
     return z
 
 
-class _Integral(NamedTuple):
+class Integral(NamedTuple):
     """Integrals (n_groups, n_draws) in nats, expected slopes (n_rows, n_draws), nodes
-    (n_nodes, q, n_groups, n_draws), their shares, and slopes in what rows share.
+    (n_nodes, q, n_groups, n_draws), their shares, slopes in what rows share, and of
+    effects within those of these groups expected squares.
     """
 
     log_integral: np.ndarray
@@ -371,3 +372,4 @@ class _Integral(NamedTuple):
     nodes: np.ndarray
     shares: np.ndarray
     by_level: np.ndarray
+    square: np.ndarray | None = None

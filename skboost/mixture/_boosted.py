@@ -23,7 +23,7 @@ from skboost.mixture._explanations import (
     gibbs_mixture,
 )
 from skboost.mixture._face import BayesianMixture
-from skboost.mixture._fitted import plain_errors, posterior_attributes
+from skboost.mixture._fitted import posterior_attributes
 from skboost.mixture._messages import ProgressLines
 from skboost.mixture._partition import PointPartition
 from skboost.mixture._posterior import ConjugateMixturePosterior
@@ -233,7 +233,7 @@ class BoostedGaussianMixture(PointPartition, BayesianMixture, BoostedEstimator):
         ConvergenceWarning
             If it did not converge and more than half a nat of KL remains by estimate.
         """
-        with self._keeping_old_fit(), plain_errors():
+        with self._keeping_old_fit():
             data = callback_data(X, None, sample_weight)
             X, weight = weighted_rows(self, X, sample_weight, reset=True, least=2)
             X, weight = canonical(X, weight)

@@ -14,6 +14,11 @@ from skboost.serving import write_module
 class BayesianMixture(DensityMixin):
     """Methods of estimators whose ``_predictive`` is a `ClusterPredictive`."""
 
+    _if_singular = (
+        "X and the priors are of such different scales that a precision is singular in "
+        "rounding. Standardise X, or set mean_prior and covariance_prior to its scale."
+    )
+
     def score_samples(self, X):
         """Log posterior predictive density of every row, nats, of shape (n_samples,).
 

@@ -1,7 +1,5 @@
 """Fitted attributes of mixtures, by the names of scikit-learn."""
 
-from contextlib import contextmanager
-
 import numpy as np
 
 from skboost.mixture._predictive import SinglePredictive
@@ -79,16 +77,3 @@ def _per_cluster(values):
     if np.ndim(values) == 2 and np.array_equal(values, values[:, [0] * len(values[0])]):
         return values[:, 0]
     return values
-
-
-@contextmanager
-def plain_errors():
-    """A matrix that is not positive definite in rounding, said in the user's words."""
-    try:
-        yield
-    except np.linalg.LinAlgError as error:
-        raise ValueError(
-            "X and the priors are of such different scales that a precision is "
-            "singular in rounding. Standardise X, or set mean_prior and "
-            "covariance_prior to its scale."
-        ) from error

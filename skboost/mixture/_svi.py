@@ -15,7 +15,7 @@ from skboost.fitting import (
     check_same_model,
 )
 from skboost.mixture._face import BayesianMixture
-from skboost.mixture._fitted import natural_attributes, plain_errors
+from skboost.mixture._fitted import natural_attributes
 from skboost.mixture._messages import ProgressLines
 from skboost.mixture._priors import (
     MIXTURE_CONSTRAINTS,
@@ -278,7 +278,7 @@ class SVIGaussianMixture(BayesianMixture, SVIEstimator):
         KeyboardInterrupt
             Once more, after the epochs done were kept with every fitted attribute.
         """
-        with self._keeping_old_fit(), plain_errors(), single_threaded():
+        with self._keeping_old_fit(), single_threaded():
             previous = self._previous
             seed = root_seed(self.random_state) if previous is None else self._seed
             rows = self._source(MixtureRows(seed=seed), X, None, sample_weight)
@@ -320,7 +320,7 @@ class SVIGaussianMixture(BayesianMixture, SVIEstimator):
             If the stream begins with fewer distinct rows than there are clusters; once
             if most of a later batch lies far outside every cluster.
         """
-        with self._keeping_old_fit(), plain_errors(), single_threaded():
+        with self._keeping_old_fit(), single_threaded():
             begins = self._stream_so_far is None
             X, weight = weighted_rows(self, X, sample_weight, reset=begins)
             if not begins:

@@ -9,7 +9,6 @@ from skboost.online._methods import (
     SVB,
     GaussianLoss,
     LogisticLoss,
-    OnlineMethod,
     PowerRate,
 )
 from skboost.online._streams import (

@@ -81,7 +81,8 @@ def as_generator(random_state):
 
 def check_size(name, value):
     """A positive integer."""
-    if not (isinstance(value, int | np.integer) and value >= 1):
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or value < 1:
         raise ValueError(f"{name} must be a positive integer; got {value!r}.")
     return int(value)
 
