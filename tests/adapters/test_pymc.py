@@ -13,13 +13,12 @@ from skboost.strategies import GreedySearch
 
 from ..conftest import Extra
 
-pymc = Extra("pymc")
+pymc, pytensor = Extra("pymc"), Extra("pytensor")
 
 POINTS = np.random.default_rng(0).standard_normal((5, 10))
 
 
-@pytest.fixture(scope="module")
-def density(schools):
+def eight_schools(schools):
     with pymc.Model() as model:
         mu = pymc.Normal("mu", 0, 5)
         tau = pymc.HalfCauchy("tau", 5)
@@ -30,8 +29,15 @@ def density(schools):
 
 
 @pytest.fixture(scope="module")
-def result(density):
-    return boost_posterior(**density.arguments(random_state=0))
+def density(schools):
+    """Without a compiler, which takes longer than all that is asked of it."""
+    with pytensor.config.change_flags(mode="FAST_COMPILE"):
+        return eight_schools(schools)
+
+
+@pytest.fixture(scope="module")
+def result(schools):
+    return boost_posterior(**eight_schools(schools).arguments(random_state=0))
 
 
 def test_coordinates_are_the_value_variables(density):
