@@ -452,7 +452,7 @@ def test_an_interrupted_fit_keeps_the_iterations_done(name):
     np.testing.assert_array_equal(case.answer(again), case.answer(kept))
 
 
-@each(KINDS, "warm_start", "step_size", slow=LIKE_OTHERS)
+@each(KINDS, "warm_start", "step_size", slow=(*LIKE_OTHERS, "factorisation"))
 def test_an_interrupted_fit_goes_on_and_may_be_interrupted_again(name):
     case = KINDS[name]
     kept = interrupted(case.new(max_iter=3), case.data(), 1)

@@ -14,7 +14,7 @@ from .cases import KINDS, ONLINE, SVI, each
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 CASES = KINDS | ONLINE | SVI
 # Of flat and of grouped rows some likelihoods go the same way.
-SLOW = {n for n in KINDS if n.startswith("groups")} - {"groups, classes"}
+SLOW = {n for n in KINDS if n.startswith("groups")} - {"groups, normal"}
 SLOW |= {"ordered classes"}
 
 

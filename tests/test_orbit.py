@@ -370,7 +370,10 @@ def funnel(theta):
     )
 
 
-@pytest.mark.parametrize(("log_density", "dim"), [(banana, 2), (bumps, 1)])
+@pytest.mark.parametrize(
+    ("log_density", "dim"),
+    [pytest.param(banana, 2, marks=pytest.mark.slow), (bumps, 1)],
+)
 def test_boosting_goes_on_where_it_must(log_density, dim):
     result = boost_posterior(log_density, dim, max_iter=2, **AUTO)
     assert result.posterior.n_components > 1

@@ -263,7 +263,7 @@ def test_a_result_goes_on_as_one_long_run(warp):
 @pytest.mark.parametrize(
     "settings",
     [
-        {"log_density": two_modes, "dim": 1},
+        pytest.param({"log_density": two_modes, "dim": 1}, marks=pytest.mark.slow),
         {"log_density": two_modes, "dim": 1, "init": "single", "tol": 1e-3},
         pytest.param(
             {"log_density": banana, "objective": "hellinger"}, marks=pytest.mark.slow

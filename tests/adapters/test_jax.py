@@ -21,7 +21,7 @@ jax = Extra("jax")
 DOSE, DIED, N = [-0.86, -0.30, -0.05, 0.73], [0, 1, 3, 5], 5
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def double_precision():
     before = jax.config.jax_enable_x64
     jax.config.update("jax_enable_x64", True)
@@ -44,6 +44,11 @@ def bioassay():
     return log_density
 
 
+@pytest.fixture(scope="module")
+def density(double_precision):
+    return from_jax(bioassay(), 2)
+
+
 def on_a_grid():
     """Log evidence, means and standard deviations of the bioassay posterior."""
     a, b = np.meshgrid(np.linspace(-8, 12, 401), np.linspace(-20, 60, 401))
@@ -58,8 +63,7 @@ def on_a_grid():
     return log_evidence, mean, np.sqrt(var)
 
 
-def test_the_posterior_is_that_of_quadrature():
-    density = from_jax(bioassay(), 2)
+def test_the_posterior_is_that_of_quadrature(density):
     result = boost_posterior(
         **density.arguments(search=GreedySearch(512), random_state=0)
     )
@@ -93,8 +97,7 @@ def test_constraints_are_on_the_scale_of_the_function():
 
 
 @pytest.mark.parametrize("n", [1, 17])
-def test_rows_and_points_agree(n):
-    density = from_jax(bioassay(), 2)
+def test_rows_and_points_agree(density, n):
     theta = np.random.default_rng(n).standard_normal((n, 2))
     value, gradient = density.log_density.value_and_gradient(theta)
     assert value.shape == (n,)
@@ -158,3 +161,4 @@ def test_single_precision_is_refused():
     jax.config.update("jax_enable_x64", False)
     with pytest.raises(ValueError, match="double precision.*jax_enable_x64"):
         from_jax(lambda theta: 0.0, 1)
+    jax.config.update("jax_enable_x64", True)

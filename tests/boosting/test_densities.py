@@ -11,7 +11,10 @@ from skboost.strategies import GreedySearch
 from .conftest import KNOWN
 
 
-@pytest.mark.parametrize(("name", "n"), [("two modes", 3), ("figure 1b", 2)])
+@pytest.mark.parametrize(
+    ("name", "n"),
+    [pytest.param("two modes", 3, marks=pytest.mark.slow), ("figure 1b", 2)],
+)
 def test_two_modes_are_found(boosted, reverse_kl, name, n):
     result = boosted(name, search=GreedySearch(512), random_state=0)
     assert result.converged

@@ -12,7 +12,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from skboost.inspection import compare, rank
 from tests.cases import HIERARCHICAL, LINEAR, OTHERS, fitted
 
-from ..kinds import Linear, Logistic, Poisson
+from ..kinds import Linear, Logistic, Poisson, over
 
 pd = pytest.importorskip("pandas")
 
@@ -108,7 +108,10 @@ def test_groups_of_rows_values_of_other_columns_and_weights(table, pipe):
     assert array["by"].tolist() == [0, 1]
 
 
-@pytest.mark.parametrize("name", ROWS)
+# Their answers are made as those of another likelihood of the same class.
+@over(
+    "name", ROWS, slow=["student_t", "negative binomial", "groups, negative binomial"]
+)
 def test_every_regression_and_classifier_is_compared_and_its_groups_ranked(name):
     model, case = fitted(name), ROWS[name]
     found = compare(model, case.X, {0: [-1.0, 1.0]}, n=200, **case.offset)

@@ -118,7 +118,7 @@ CLASSES = {
 # Rows that are few, wide or alike in ways that another of these has.
 LIKE_OTHERS = (
     "two rows", "a row of each class", "a wide column, learned", "all rows alike",
-    "a constant column",
+    "a constant column", "12 columns",
 )  # fmt: skip
 LIKE_ZEROS = "a column of zeros", "a narrow column"
 

@@ -152,7 +152,7 @@ FITS = {
 # Pareto shapes of weights that are nearly equal are noise.
 @pytest.mark.filterwarnings("ignore::skboost.posterior.ImportanceWarning")
 @pytest.mark.filterwarnings("ignore::skboost.exceptions.OverdispersionWarning")
-@over("name", FITS, slow=["student_t", "poisson"])
+@over("name", FITS, slow=["student_t", "poisson", "negative binomial"])
 def test_a_fit_is_what_quadrature_finds(name):
     data, model, log_likelihood, log_prior = FITS[name]
     X, y = data()

@@ -37,7 +37,7 @@ ANSWERS = (
     "predict_proba_interval", "decision_function", "predict_uncertainty",
 )  # fmt: skip
 SCORES = "score", "log_predictive_density"
-QUICK = "two classes", "normal", "poisson", "groups, normal"
+QUICK = "two classes", "poisson", "groups, normal"
 
 
 def named_case(name):

@@ -64,7 +64,7 @@ def rows(origin, *more):
 # These take longest, and have their centre as others do.
 SLOW = (
     "ordered classes", "several classes", "classes", "counts under a Laplace prior",
-    "negative binomial counts",
+    "negative binomial counts", "a low-rank family", "a Laplace prior",
 )  # fmt: skip
 
 

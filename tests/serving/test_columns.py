@@ -15,7 +15,10 @@ CASES = KINDS | ONLINE | SVI | {"exposure": LINEAR["negative binomial"]}
 
 @each(
     CASES, "export",
-    slow=("groups, ordered", "groups, poisson", "ordered classes", "exposure"),
+    slow=(
+        "groups, ordered", "groups, poisson", "groups, classes", "ordered classes",
+        "exposure",
+    ),
 )  # fmt: skip
 def test_columns_in_another_order_give_the_same_answers(name, tmp_path):
     case = CASES[name]

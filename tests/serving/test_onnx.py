@@ -54,8 +54,9 @@ CLASSIFIERS = {
 }
 
 
-@pytest.mark.parametrize(("model", "y"), CLASSIFIERS.values(), ids=CLASSIFIERS)
-def test_binary_classifiers(model, y):
+@over("name", CLASSIFIERS, slow=["low rank"])
+def test_binary_classifiers(name):
+    model, y = CLASSIFIERS[name]
     model.fit(X, y)
     found = outputs(model.to_onnx(), NEW)
     expected = model.predict_proba(NEW)
@@ -115,7 +116,7 @@ SEVERAL = {
 }
 
 
-@over("name", SEVERAL, slow=["three, diag", "three, low rank"])
+@over("name", SEVERAL, slow=["three, diag", "three, low rank", "five"])
 def test_several_classes(name):
     model, y, tolerance = SEVERAL[name]
     labels = np.array(list("abcde"))[y]

@@ -16,13 +16,23 @@ from ..conftest import Hook, interrupted
 BATCHES = {"batch_size": 15, "effective_batch_size": 5}
 every = pytest.mark.parametrize("case", SVI.values(), ids=SVI)
 FACTORS = SVI["svi, factors"]
-both = pytest.mark.parametrize("settings", [{}, BATCHES], ids=["all", "batches"])
+# Batches of factors take as long as all others together.
+both = pytest.mark.parametrize(
+    ("case", "settings"),
+    [
+        pytest.param(
+            case, settings, id=f"{name}, {rows}",
+            marks=[pytest.mark.slow] * (case is FACTORS and rows == "batches"),
+        )
+        for name, case in SVI.items()
+        for rows, settings in (("all", {}), ("batches", BATCHES))
+    ],
+)  # fmt: skip
 
 
 # --- a run, and several
 
 
-@every
 @both
 def test_a_fit_tells_what_it_did(case, settings):
     model = case.fit(**settings)
@@ -39,7 +49,12 @@ def test_a_fit_tells_what_it_did(case, settings):
 
 
 @pytest.mark.parametrize(
-    ("case", "settings"), [*zip(SVI.values(), (BATCHES, {}, BATCHES), strict=True)]
+    ("case", "settings"),
+    [
+        (SVI["svi, mixture"], BATCHES),
+        (FACTORS, {}),
+        pytest.param(SVI["svi, topics"], BATCHES, marks=pytest.mark.slow),
+    ],
 )
 def test_the_best_of_several_runs_is_kept_whatever_the_number_of_jobs(case, settings):
     one, two = (case.fit(n_init=3, n_jobs=n, **settings) for n in (1, 2))
@@ -69,7 +84,6 @@ def test_coordinate_ascent_converges_and_says_so(case):
 # --- going on
 
 
-@every
 @both
 def test_a_warm_start_is_one_long_run(case, settings):
     warm = case.fit(max_iter=2, warm_start=True, **settings)
@@ -173,7 +187,6 @@ def test_a_callback_stops_a_run(case):
     assert model.n_iter_ == 2 and "callback" in model.message_
 
 
-@every
 @both
 def test_an_interrupted_fit_keeps_the_iterations_done_and_goes_on(case, settings):
     data = {"X": case.X}

@@ -279,7 +279,9 @@ def settings(**other):
     return Settings(**{"seed": 0, "tol": 0.01} | other)
 
 
-@pytest.mark.parametrize("turned", [None, rotation(4)])
+@pytest.mark.parametrize(
+    "turned", [pytest.param(None, marks=pytest.mark.slow), rotation(4)]
+)
 def test_bananas_are_images_of_a_gaussian(turned):
     target = bananas(4, turned)
     # Some Gaussian: whatever it lacks the warp has to gain.
