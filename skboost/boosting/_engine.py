@@ -9,17 +9,14 @@ end with one of these. Pure: a state goes in, a state and a report come out.
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from time import perf_counter
 
 from skboost._budget import BudgetSpent
 from skboost._random import FRESH, PROBE, REPORT, generator
 from skboost._settings import GAIN_DECAY, Settings
 from skboost.approximation import Estimate, FreshDraws, elbo_gain
-from skboost.boosting._convergence import (
-    Price,
-    Verdict,
-    judge_remaining,
-)
+from skboost.boosting._convergence import Price, Verdict, judge_remaining
 from skboost.boosting._moves import Trial, try_moves
 from skboost.boosting._state import (
     FIRST,
@@ -68,10 +65,8 @@ class Boosting:
         """What is combined, and components of which family: two names."""
         return self.combination.kind, self.proposer.kind
 
-    @property
-    def by_nodes(self):
-        """Whether components of the first mixture come in one by one."""
-        return self.combination.by_nodes
+    # Whether components of the first mixture come in one by one.
+    by_nodes = property(attrgetter("combination.by_nodes"))
 
     @property
     def judges_gains(self):

@@ -68,10 +68,8 @@ class NodeState:
         now, best = (first, first > 0, lacking), (first, lacking, 1)
         return cls(1, whole, told, objective, *now, *best, free)
 
-    @property
-    def masses(self):
-        """Masses of the nodes, as shares of their sum."""
-        return self.whole.mixture.weights
+    # Masses of the nodes, as shares of their sum.
+    masses = property(attrgetter("whole.mixture.weights"))
 
     @property
     def mixture(self):

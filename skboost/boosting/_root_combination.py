@@ -6,6 +6,7 @@ is maximised is their overlap with the root of the posterior.
 
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from time import perf_counter
 
 import numpy as np
@@ -45,10 +46,8 @@ class RootIterate:
         """The density: the square of the combination."""
         return self.roots.mixture()
 
-    @property
-    def components(self):
-        """The components whose roots these are."""
-        return self.roots.components
+    # The components whose roots these are.
+    components = property(attrgetter("roots.components"))
 
     @cached_property
     def fixed(self):
@@ -75,6 +74,7 @@ class RootCombination(Combination):
     outside_advice = "use constraints= or resample"
     monotone = True
     noisy = True
+    gain = staticmethod(hellinger_gain)
     # The best combination is closed: there is no step to choose, and no duality gap.
     allowed = {
         "step_size": ("line-search",),
@@ -131,9 +131,6 @@ class RootCombination(Combination):
         if self.fully_corrective:
             iterate = _settled(iterate)
         return iterate.pruned(settings.max_components)
-
-    def gain(self, before, after):
-        return hellinger_gain(before, after)
 
     def least_gain(self, settings):
         return 0.0

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from time import perf_counter
 from typing import NamedTuple
 
@@ -72,10 +73,7 @@ class State:
     # Iterations over nodes before the one that made the first mixture whole.
     n_before: int = 0
 
-    @property
-    def mixture(self):
-        """The current approximation."""
-        return self.fresh.mixture
+    mixture = property(attrgetter("fresh.mixture"), doc="The current approximation.")
 
     @property
     def log_evidence(self):
@@ -84,10 +82,8 @@ class State:
         # What the mixture reaches has more mass than its ELBO says.
         return self.fresh.elbo().value + (remaining if remaining > 0.0 else 0.0)
 
-    @property
-    def stage(self):
-        """What the run keeps of this iteration."""
-        return self.best.mixture
+    # What the run keeps of this iteration.
+    stage = property(attrgetter("best.mixture"))
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ reported depends on how good a surrogate is.
 """
 
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from time import perf_counter
 
 import numpy as np
@@ -52,15 +53,9 @@ class KeptState:
     # Nothing is found before it.
     n_before = 0
 
-    @property
-    def best(self):
-        """What is reported."""
-        return self.fresh
+    best = property(attrgetter("fresh"), doc="What is reported.")
 
-    @property
-    def mixture(self):
-        """The current approximation."""
-        return self.fresh.mixture
+    mixture = property(attrgetter("fresh.mixture"), doc="The current approximation.")
 
     stage = mixture
 
@@ -102,10 +97,8 @@ class SurrogateBoosting:
         settings = replace(engine.settings, allowed_kl=None, max_order=1, exact=False)
         return cls(engine.proposer, engine.combination, settings, orbit)
 
-    @property
-    def kind(self):
-        """What is combined, and components of which family: two names."""
-        return self._plain.kind
+    # What is combined, and components of which family: two names.
+    kind = property(attrgetter("_plain.kind"))
 
     def facts(self):
         """What stopping has to know; `spent` is the `End` of limits that were met."""

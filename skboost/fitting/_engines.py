@@ -42,10 +42,7 @@ BOOSTING_CONSTRAINTS = {
         InstanceOf(StepSize, "skboost.strategies"),
     ],
     "corrective": [StrOptions(set(CORRECTIVE))],
-    "search": [
-        StrOptions({"greedy"}),
-        InstanceOf(GreedySearch, "skboost.strategies"),
-    ],
+    "search": [StrOptions({"greedy"}), InstanceOf(GreedySearch, "skboost.strategies")],
     "max_iter": [Interval(Integral, 1, None, closed="left"), StrOptions({AUTO})],
     "tol": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
     "max_time": [Interval(Real, 0, None, closed="neither"), None],

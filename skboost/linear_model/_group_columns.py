@@ -62,12 +62,8 @@ def resolve(names, estimator, labels_at):
     labels = {i: found for i, found in labels.items() if found}
     slopes = _slopes(estimator.slopes, factors, place, numbers)
     intercepts = _intercepts(estimator.group_intercepts, factors, place, slopes)
-    correlated = _correlated(
-        estimator.correlated,
-        factors,
-        place,
-        {name: intercepts[name] + len(slopes[name]) for name in factors},
-    )
+    n_effects = {name: intercepts[name] + len(slopes[name]) for name in factors}
+    correlated = _correlated(estimator.correlated, factors, place, n_effects)
     fixed = tuple(range(len(numbers)))
     if estimator.fixed is not None:
         chosen = _numeric("fixed", estimator.fixed, place, numbers)

@@ -63,10 +63,7 @@ SCALED_CONSTRAINTS = {
     "missing": [StrOptions({"raise", "drop"})],
 }
 NOISE_PRIOR = [StrOptions({"auto"}), InstanceOf(NoiseScalePrior, "skboost.priors")]
-DISPERSION_PRIOR = [
-    StrOptions({"auto"}),
-    InstanceOf(DispersionPrior, "skboost.priors"),
-]
+DISPERSION_PRIOR = [StrOptions({"auto"}), InstanceOf(DispersionPrior, "skboost.priors")]
 # Parameters of other libraries, and what takes their place.
 PARAMETERS_ELSEWHERE = {
     "C": "Use prior_scale: the penalty of C is a normal prior of scale sqrt(C).",

@@ -215,10 +215,7 @@ def family_record(family):
             f"{getattr(family, 'label', type(family).__qualname__)}. Pickle the "
             "posterior instead."
         )
-    return {
-        "class": type(family).__name__,
-        "params": family.get_params(deep=False),
-    }
+    return {"class": type(family).__name__, "params": family.get_params(deep=False)}
 
 
 def family_from(record):

@@ -7,6 +7,7 @@ Where the prior is a mixture itself, an update begins with a component for each 
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import attrgetter
 
 import numpy as np
 
@@ -183,9 +184,7 @@ class FamilyProposer(Proposer):
         structure = "low-rank" if self.family.low_rank else structure
         return f"{structure} {self.family.distribution or type(self.family).__name__}"
 
-    @property
-    def seeks_gain(self):
-        return self.objective.seeks_gain
+    seeks_gain = property(attrgetter("objective.seeks_gain"))
 
     def propose(self, target, context, settings):
         """The best component that starts of many kinds lead to."""

@@ -6,6 +6,7 @@ predictor itself, whose site is that of its prior.
 
 from dataclasses import dataclass, field, replace
 from functools import partial
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -60,10 +61,8 @@ class SignedRows:
         """The same of variational fits; see `expected_log`."""
         return expected_log(mean + self.offset, variance)
 
-    @property
-    def counts(self):
-        """How often the factor of every site counts."""
-        return self.weights
+    # How often the factor of every site counts.
+    counts = property(attrgetter("weights"))
 
     def in_units(self, scale):
         """The same where columns are divided by these."""

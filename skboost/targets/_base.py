@@ -12,6 +12,7 @@ import warnings
 from contextlib import contextmanager
 from copy import copy
 from functools import cached_property
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -237,20 +238,14 @@ class Target:
         """What its evaluations are counted in, and what stops them."""
         return Ledger()
 
-    @property
-    def n_evaluations(self):
-        """Draws at which it was evaluated, where these are counted."""
-        return self.ledger.n_evaluations
+    # Draws at which it was evaluated, where these are counted.
+    n_evaluations = property(attrgetter("ledger.n_evaluations"))
 
-    @property
-    def n_failures(self):
-        """Draws at which that failed."""
-        return self.ledger.n_failures
+    # Draws at which that failed.
+    n_failures = property(attrgetter("ledger.n_failures"))
 
-    @property
-    def first_failure(self):
-        """What happened at the first of these; None without failures."""
-        return self.ledger.first_failure
+    # What happened at the first of these; None without failures.
+    first_failure = property(attrgetter("ledger.first_failure"))
 
     # Whose expectations may be finer, where there are any.
     likelihood = None

@@ -6,6 +6,7 @@ times the temperature (which acts on the likelihood only).
 
 from copy import copy
 from functools import partial
+from operator import attrgetter
 
 import numpy as np
 from scipy import sparse
@@ -221,10 +222,8 @@ class GLMTarget(Target):
         """What is summed over rows, of whatever likelihood this target has."""
         return self._kind_of_sums(self.likelihood, self.temperature, self.intercept)
 
-    @property
-    def exact_gaussian(self):
-        """Whether there are expectations: of a prior whose scale is learned, none."""
-        return self.prior.closed
+    # Whether there are expectations: of a prior whose scale is learned, none.
+    exact_gaussian = property(attrgetter("prior.closed"))
 
     knows_curvature = exact_gaussian
 

@@ -63,11 +63,7 @@ class Transform:
 
 
 # What users write for some ranges.
-_NAMES = {
-    (None, None): "real",
-    (0.0, None): "positive",
-    (0.0, 1.0): "unit_interval",
-}
+_NAMES = {(None, None): "real", (0.0, None): "positive", (0.0, 1.0): "unit_interval"}
 
 
 class Elementwise(Transform):

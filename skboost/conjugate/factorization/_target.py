@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 
 import numpy as np
 from scipy.special import digamma, gammaln
@@ -135,15 +136,9 @@ class FactorTarget(SharedWithWorkers, Target):
         """The family of components with full covariances."""
         return FactorFamily(self.model)
 
-    @property
-    def dim(self):
-        """Numbers in a draw."""
-        return self.family.draws_layout.size
+    dim = property(attrgetter("family.draws_layout.size"), doc="Numbers in a draw.")
 
-    @property
-    def entries(self):
-        """The observed entries."""
-        return self.observed.entries
+    entries = property(attrgetter("observed.entries"), doc="The observed entries.")
 
     @cached_property
     def _groups(self):
