@@ -51,12 +51,6 @@ class Split:
         return _much_remains(engine, state)
 
     @staticmethod
-    def comes_first(engine, state):
-        """Whether it may take the place of a search that costs more."""
-        allowed = engine.combination.splits_first and engine.judges_gains
-        return allowed and state.split_first and not state.modes.several
-
-    @staticmethod
     def trial(engine, target, state, settings):
         halves = engine.combination.split(target, state, settings)
         component = halves.mixture.components[-1]
@@ -98,7 +92,9 @@ def try_moves(engine, target, state, settings):
     other is tried.
     """
     order = [Widths, Search, Split]
-    if Split.comes_first(engine, state):
+    # A split may take the place of a search, which costs more.
+    splits = engine.combination.splits_first and engine.judges_gains
+    if splits and state.split_first and not state.modes.several:
         order = [Widths, Split, Search]
     best = None
     for move in order:

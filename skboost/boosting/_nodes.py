@@ -101,10 +101,6 @@ class NodeState:
         """The same of the best mixture."""
         return _reweighed(self.whole.fresh, self.best_weights)
 
-    def is_whole(self, tol):
-        """Whether all nodes have been taken, and no more than `tol` is lacking."""
-        return self.lacking <= tol + _SAME and bool(self.proposed.all())
-
     def next_node(self, tol):
         """The node that the oracle takes, the heaviest new one where no more than `tol`
         is lacking or promised, and the duality gap toward it."""
@@ -148,7 +144,7 @@ def advance(engine, target, state):
     )
     before, state = state.lacking, _after(state, weights, node, move)
     gap, gain = Estimate(gap, 0.0), Estimate(before - state.lacking, 0.0)
-    if state.is_whole(tol):
+    if state.lacking <= tol + _SAME and state.proposed.all():
         return _whole(engine, target, state, move, began, gain, gap)
     return state, _make_info(state, move, perf_counter() - began, gain, gap)
 

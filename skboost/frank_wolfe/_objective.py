@@ -186,7 +186,7 @@ class NodeObjective:
 
     def best(self, kept):
         """The weights of the components that a mask keeps at which it is least."""
-        masses = np.where(kept, self._masses, 0.0)
+        masses = np.exp(self.log_masses - self.log_masses.max()) * kept
         return masses / masses.sum()
 
     # --- rules that take the objective on some draws take all of it
@@ -199,10 +199,6 @@ class NodeObjective:
     def at(self, draws):
         """The objective itself, whatever draws are asked for."""
         return self
-
-    @cached_property
-    def _masses(self):
-        return np.exp(self.log_masses - self.log_masses.max())
 
     @staticmethod
     def _log(weights):

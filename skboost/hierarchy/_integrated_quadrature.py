@@ -116,7 +116,8 @@ class _Integrated:
         around = self._around(u * self.scale, roots, self.likelihood.given(*further))
         likelihood, eta, tilts, mode, curves = around
         integral = self._integral(*around)
-        bend = self._bend(self._moved(eta, tilts, mode), likelihood)
+        moved, y = self._moved(eta, tilts, mode), self.rows.y[:, None]
+        bend = likelihood.climb_bend(moved, y) * self.rows.weight[:, None]
         n, p = u.shape
         hessian = (self.pairs @ bend).T.reshape(n, p, p) + np.eye(p)
         hessian -= self.explained(tilts, curves, bend)

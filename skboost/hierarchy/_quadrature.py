@@ -283,11 +283,6 @@ class QuadratureMarginal(LikelihoodMarginal):
         weight = self.rows.weight[:, None]
         return weight * (slope + self.linear[:, None]), weight * bend
 
-    def _bend(self, eta, likelihood):
-        """Weighted curvatures of rows, which are kept positive."""
-        bend = likelihood.climb_bend(eta, self.rows.y[:, None])
-        return bend * self.rows.weight[:, None]
-
     def _moved(self, eta, tilts, v):
         """Linear predictors with effects v (q, n_groups, n_draws) added."""
         for tilt, effect, codes in zip(tilts, v, self.codes_of, strict=False):

@@ -26,11 +26,11 @@ from skboost.targets import (
     LogJoint,
     NoiseScalePrior,
     NoisyGLMTarget,
+    NormalPrior,
     PrincipalScale,
     Prior,
     ScalePrior,
     as_prior,
-    has_mean,
     validate_scale,
 )
 
@@ -336,7 +336,7 @@ def _prior_of_all(named):
     if prior is named:
         # A clone: what was fitted does not change with the parameters.
         prior = clone(prior)
-    if has_mean(prior):
+    if isinstance(prior, NormalPrior) and np.any(np.not_equal(prior.mean, 0.0)):
         raise ValueError(
             "mean of a NormalPrior must be 0.0 where it is that of all coefficients; "
             f"got {prior.mean!r}. Give it to single ones by name: "

@@ -88,5 +88,4 @@ from skboost.targets._scale_priors import (
     PrincipalScale,
     ScaleNode,
     ScalePrior,
-    has_mean,
 )

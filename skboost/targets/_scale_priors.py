@@ -427,8 +427,3 @@ class ColumnScale(CommonScale):
         value, score = self.columns._standard(theta / scale)
         value, scale = value[:, others], scale[others]
         return value.sum(axis=1) - np.log(scale).sum(), score[:, others] / scale
-
-
-def has_mean(prior):
-    """Whether a prior is around another point than zero."""
-    return isinstance(prior, NormalPrior) and np.any(np.not_equal(prior.mean, 0.0))
