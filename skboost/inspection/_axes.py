@@ -1,5 +1,7 @@
 """What the displays share: matplotlib on demand, one look, and axes to draw on."""
 
+import textwrap
+
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
@@ -72,12 +74,85 @@ def panels(ax, n, n_columns, size, heights=None):
 
 
 def finish(axes, ax, n_columns=3):
-    """A legend of what has a label: of the figure, or of the caller's first axes."""
-    handles = axes[0].get_legend_handles_labels()
-    if handles[0] and ax is not None:
-        axes[0].legend()
-    elif handles[0]:
-        axes[0].figure.legend(*handles, loc="outside upper center", ncols=n_columns)
+    """A legend, of the figure or the caller's first axes, and names in lines that fit.
+
+    A new figure grows with its names; the caller's keeps its size.
+    """
+    figure, handles = axes[0].figure, axes[0].get_legend_handles_labels()
+    place, style, above, tall = axes[0], {}, 0.0, 0.75
+    if ax is None:
+        place, style = figure, {"loc": "outside upper center", "ncols": n_columns}
+    elif layout := figure.get_layout_engine():
+        # It decides what room names have.
+        layout.execute(figure.canvas.figure)
+    for one in axes:
+        one.spines[["top", "right"]].set_visible(False)
+        if isinstance(one.xaxis.get_major_locator(), pyplot().FixedLocator):
+            _fold_places(one, 4.0 if ax is None else 1.0)
+        if ax is None:
+            tall = max(tall, _fold_rows(one))
+        _fold(one.xaxis.label, max(one.bbox.width, 2.0 * figure.dpi))
+        _fold(one.yaxis.label, one.bbox.height)
+    if handles[0]:
+        legend = place.legend(*handles, **style)
+        room = place.bbox.width / style.get("ncols", 1) - 0.6 * figure.dpi
+        if legend.get_window_extent().width > place.bbox.width:
+            for text in legend.get_texts():
+                _fold(text, room)
+        above = legend.get_window_extent().height
+    if ax is None:
+        # Panels keep their width, and of their height what their rows need.
+        lost = [one.bbox.size * (0.0, 1.0 - tall) for one in axes]
+        whole = [one.get_tightbbox(for_layout_only=True).size for one in axes]
+        grid = axes[0].get_subplotspec().get_gridspec()
+        size = np.mean(np.subtract(whole, lost), axis=0) * (grid.ncols, grid.nrows)
+        size = np.maximum(figure.bbox.size, size + (0.0, above))
+        figure.set_size_inches(*size / figure.dpi)
+        # Labels of logarithmic ticks take their room in a first pass only.
+        figure.draw_without_rendering()
+
+
+def _fold(text, room):
+    """Break a text into lines that fit into some pixels; names break after "_" too."""
+    words = text.get_text().replace(" %", "\xa0%").replace("_", "_ ")
+    side = "height" if text.get_rotation() else "width"
+    width = max(map(len, words.split("\n")))
+    while (wide := getattr(text.get_window_extent(), side)) > room and width > 1:
+        width = max(1, min(width - 1, int(width * room / wide) + 1))
+        lines = textwrap.fill(words, width)
+        text.set_text(lines.replace("_ ", "_").replace("\xa0", " "))
+    return text.get_text()
+
+
+def _fold_rows(ax):
+    """Names of rows in lines of four inches; the share of its height that they need."""
+    lines = [_fold(text, 4.0 * ax.figure.dpi) for text in ax.get_yticklabels()]
+    if isinstance(ax.yaxis.get_major_locator(), pyplot().FixedLocator):
+        ax.set_yticks(ax.get_yticks(), lines)
+    heights = [text.get_window_extent().height for text in ax.get_yticklabels()]
+    return 1.15 * len(lines) * max(heights, default=0.0) / ax.bbox.height
+
+
+def _fold_places(ax, most):
+    """Names of places in lines, upright where a word is too wide for its place.
+
+    Then the figure gets wider, `most` times at the most; else some are left out.
+    """
+    x, texts, figure = ax.get_xticks(), ax.get_xticklabels(), ax.figure
+    names, room = [text.get_text() for text in texts], ax.bbox.width / max(len(x), 1)
+    lines = [_fold(text, 0.9 * room) for text in texts]
+    ax.set_xticks(x, lines)
+    words = [[a.replace("_", "_ ").split() for a in some] for some in (names, lines)]
+    if words[0] != words[1]:
+        ax.set_xticks(x, names)
+        lines = [_fold(text, 2.6 * figure.dpi) for text in ax.get_xticklabels()]
+        ax.set_xticks(x, lines, rotation=90)
+        widest = max(text.get_window_extent().width for text in ax.get_xticklabels())
+        wider = np.clip(1.1 * widest / room, 1.0, most)
+        step = int(np.ceil(1.1 * widest / room / wider))
+        ax.set_xticks(x[::step], lines[::step])
+        if wider > 1.0:
+            figure.set_size_inches(*figure.get_size_inches() * (wider, 1.0))
 
 
 def bars(ax, x, y, error, hue, label=None):
@@ -100,12 +175,6 @@ def intervals(ax, centers, outer, inner, labels, none=0.0):
     ax.set_ylim(len(rows) - 0.5, -0.5)
     ax.spines["left"].set_visible(False)
     ax.tick_params(axis="y", length=0)
-    tidy(ax)
-
-
-def tidy(ax):
-    """Take away the frame's upper and right side."""
-    ax.spines[["top", "right"]].set_visible(False)
 
 
 def one_or_all(axes):

@@ -14,7 +14,6 @@ from skboost.inspection._axes import (
     one_or_all,
     panels,
     shown,
-    tidy,
 )
 
 
@@ -155,16 +154,13 @@ class ConvergenceDisplay:
         if ax is not None and np.size(ax) == 1:
             draw = draw[:1]
         with look():
-            self.figure_, axes = panels(ax, len(draw), 3, (3.1, 2.9))
+            self.figure_, axes = panels(ax, len(draw), 3, (3.1, 3.1))
             for panel, axis in zip(draw, axes, strict=True):
                 panel(axis)
                 axis.set_xlabel("epoch" if epochs else "boosting iteration")
                 axis.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
                 axis.set_xlim(self._iteration[0] - 0.4, self._iteration[-1] + 0.4)
-                tidy(axis)
-            if ax is None:
-                # Labels of logarithmic ticks take their room in a first pass only.
-                self.figure_.draw_without_rendering()
+            finish(axes, ax)
             self.ax_ = one_or_all(axes)
         return self
 
@@ -181,9 +177,7 @@ class ConvergenceDisplay:
             axis.set_ylim(len(rows) - 0.5, -0.5)
             axis.set_xlim(left=min(0.0, *low))
             axis.set_xlabel("remaining KL after one iteration (nats)")
-            tidy(axis)
-            if ax is None:
-                self.figure_.draw_without_rendering()
+            finish(axes, ax)
         return self
 
     @property
@@ -320,7 +314,6 @@ class EvidenceDisplay:
             elif all(float(value).is_integer() for value in given):
                 self.ax_.xaxis.get_major_locator().set_params(integer=True)
             self.ax_.set(xlabel=param, ylabel="ELBO ± 2 se (nats)")
-            tidy(self.ax_)
             finish(axes, ax)
         return self
 

@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.utils import check_array
 
 from skboost._parameters import keeps_parameters
-from skboost.inspection._axes import color, look, panels, shown, tidy
+from skboost.inspection._axes import color, finish, look, panels, shown
 
 # More rows than this are a cloud, and their co-clustering is no map to be read.
 _MOST_ROWS = 400
@@ -119,20 +119,19 @@ class MixtureDisplay:
                     rows.plot(*ellipse[k].T, color=color(k), **style)
             rows.set_xlabel(self.axes[0])
             rows.set_ylabel(self.axes[1])
-            tidy(rows)
             known = {k: p for k, p in self.n_components_proba.items() if p > 1e-3}
             numbers.bar([*known], [*known.values()], width=0.6, color=color(0))
             numbers.set_xticks([*known])
             numbers.set_ylim(0.0, 1.0)
             numbers.set_xlabel("number of clusters")
             numbers.set_ylabel("probability")
-            tidy(numbers)
             style = {"cmap": "Greys", "vmin": 0.0, "vmax": 1.0}
             pairs.imshow(self.together, **style)
             pairs.set_xlabel("rows in the order of clusters")
             pairs.set_ylabel("darker: sooner in one cluster")
             pairs.set_xticks([])
             pairs.set_yticks([])
+            finish(self.axes_, ax)
         return self
 
 

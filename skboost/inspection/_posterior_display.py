@@ -14,7 +14,6 @@ from skboost.inspection._axes import (
     one_or_all,
     panels,
     shown,
-    tidy,
 )
 from skboost.posterior import MixturePosterior, check_level
 
@@ -118,12 +117,10 @@ class PosteriorDisplay:
         indices = self._indices(kind)
         with look():
             self.figure_, axes = kinds[kind](ax, indices)
-            for axis in axes:
-                tidy(axis)
-            finish(axes, ax)
             if ax is None and self.features is None and len(indices) < dim:
                 hidden = f"{len(indices)} of {dim} coordinates shown"
                 self.figure_.supxlabel(hidden, fontsize="small", color="0.4")
+            finish(axes, ax)
             self.ax_ = one_or_all(axes)
         return self
 
@@ -326,6 +323,7 @@ class GroupEffectsDisplay:
             self.ax_.set_xlabel(f"{self.name}: mean, 50 % and {mass} interval")
             if not labels:
                 self.ax_.set_ylabel(f"{len(order)} groups")
+            finish([self.ax_], ax)
         return self
 
 

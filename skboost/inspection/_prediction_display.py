@@ -320,4 +320,5 @@ class ComparisonDisplay:
             what = "ratio" if self.ratio else "difference"
             mass = f"{100 * self.level:g} %"
             self.ax_.set_xlabel(f"{what} of the average {self.kind},\n{mass} interval")
+            finish([self.ax_], ax)
         return self

@@ -231,7 +231,7 @@ class ResidualDisplay:
         expected = ndtri((rank - 0.375) / (n + 0.25))
         style = {"s": 8, "color": color(0), "alpha": 0.6, "linewidth": 0}
         with look():
-            self.figure_, axes = panels(ax, 2, 2, (2.8, 2.9))
+            self.figure_, axes = panels(ax, 2, 2, (3.0, 2.9))
             left, right = axes
             left.scatter(self.against, self.residuals, **style)
             for place in (-2.0, 0.0, 2.0):
@@ -243,5 +243,6 @@ class ResidualDisplay:
             right.scatter(expected, np.sort(self.residuals), **style)
             mass = f"{100 * self.level:g} %"
             right.set(xlabel=f"normal quantile, {mass} in grey", ylabel="residual (sd)")
+            finish(axes, ax)
             self.ax_ = one_or_all(axes)
         return self
