@@ -92,9 +92,15 @@ def absolute(node, path):
     return ".".join(package + ([node.module] if node.module else []))
 
 
+@cache
+def statements(path):
+    """Imports of a file, wherever they stand."""
+    return [n for n in walked(path) if isinstance(n, (ast.Import, ast.ImportFrom))]
+
+
 def imports(path, nodes=None):
     """Every import of a file, or of the given nodes of it."""
-    for node in walked(path) if nodes is None else nodes:
+    for node in statements(path) if nodes is None else nodes:
         if isinstance(node, ast.Import):
             yield from (Import(alias.name, None, node.lineno) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -275,24 +281,10 @@ def test_functions_and_files_stay_small():
 )
 def test_the_parser_finds_the_file_behind_an_import(source, files, monkeypatch):
     nodes = list(ast.walk(ast.parse(source)))
-    monkeypatch.setattr(f"{__name__}.walked", lambda path: nodes)
+    monkeypatch.setattr(f"{__name__}.statements", lambda path: nodes)
     found = imported_files(PACKAGE / "boosting" / "_greedy.py", MODULES)
     assert found == {f"skboost.{name}" for name in files}
     assert [room_of(name) for name in found] == [name.split(".")[0] for name in files]
-
-
-def test_circles_of_any_length_are_found():
-    assert circle({"a": {"b"}, "b": {"a"}})
-    assert set(circle({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}})) == set("abc")
-    assert not circle({"a": {"b", "c"}, "b": {"c"}, "c": set()})
-
-
-def test_arrows_up_and_sideways_are_refused():
-    assert points_down("boosting", "families")
-    assert points_down("fitting", "_sklearn")
-    assert not points_down("families", "frank_wolfe")
-    assert not points_down("families", "boosting")
-    assert not points_down("linear_model", "inspection")
 
 
 # Of more than one: `_matrices.py` asks for two rows, displays have one for each point.

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import is_classifier
-from sklearn.inspection import partial_dependence, permutation_importance
 
 from skboost import BoostedGaussianMixture
 from skboost.strategies import GreedySearch
@@ -40,31 +39,6 @@ def name(model):
 
 each_classifier = pytest.mark.parametrize("model", list(classifiers()), ids=name)
 each_regressor = pytest.mark.parametrize("model", list(regressors()), ids=name)
-
-
-# --- scikit-learn's inspection
-
-
-@each_classifier
-def test_inspection_of_classifiers(model):
-    model.fit(X, LABELS)
-    found = partial_dependence(model, X, [0], kind="average", grid_resolution=2)
-    rows = np.column_stack([np.full(len(X), found["grid_values"][0][0]), X[:, 1:]])
-    average = model.predict_proba(rows)[:, 1].mean()
-    assert found["average"][0][0] == pytest.approx(average)
-    found = permutation_importance(
-        model, X, LABELS, scoring="neg_log_loss", n_repeats=5, random_state=0
-    )
-    first, nothing, third = found.importances_mean
-    assert first > third > 0.02 > abs(nothing)
-
-
-@each_regressor
-def test_partial_dependence_of_regressors_is_a_line(model):
-    model.fit(X, REAL)
-    found = partial_dependence(model, X, [2], kind="average", grid_resolution=5)
-    slopes = np.diff(found["average"][0]) / np.diff(found["grid_values"][0])
-    assert_allclose(slopes, model.coef_[2], rtol=1e-8)
 
 
 # --- SHAP

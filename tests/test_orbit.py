@@ -205,17 +205,6 @@ def test_moments_move_and_predictions_do_not(fitted, plain):
     np.testing.assert_array_equal(stages[-1], fitted.predict_proba(X))
 
 
-def test_pickles_hold_no_rows(fitted):
-    data = pickle.dumps(fitted)
-    assert X[:, 0].tobytes() not in data and X[7].tobytes() not in data
-    copy = pickle.loads(data)
-    np.testing.assert_array_equal(copy.predict_proba(X), fitted.predict_proba(X))
-    coef, _ = copy.sample_posterior(500, random_state=0)
-    assert coef.shape == (500, 30)
-    with pytest.raises(ValueError, match="make_log_joint"):
-        copy.posterior_.log_density(np.zeros((1, 31)))
-
-
 @pytest.fixture(scope="module")
 def wine():
     rows, labels = load_wine(return_X_y=True)

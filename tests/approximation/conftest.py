@@ -44,19 +44,19 @@ def mixture(families):
     return make_mixture(families, 3)
 
 
+def normals(means, stds, weights, family=None):
+    """Components of a family on the line."""
+    family = FullGaussian() if family is None else family
+    components = tuple(
+        (family, family.from_moments(np.array([m]), np.array([s**2])))
+        for m, s in zip(means, stds, strict=True)
+    )
+    return Mixture(components, np.array(weights))
+
+
 @pytest.fixture
 def normal_mixture():
-    """``normal_mixture(means, stds, weights)``: one-dimensional."""
-
-    def make(means, stds, weights):
-        family = FullGaussian()
-        components = tuple(
-            (family, family.from_moments(np.array([m]), np.array([s**2])))
-            for m, s in zip(means, stds, strict=True)
-        )
-        return Mixture(components, np.array(weights))
-
-    return make
+    return normals
 
 
 @pytest.fixture

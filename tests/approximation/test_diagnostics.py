@@ -18,6 +18,8 @@ from skboost.approximation import (
 from skboost.families import Component, FullGaussian, Laplace
 from skboost.targets import GLMTarget, Logistic, Table, Target
 
+from .conftest import normals
+
 N = 2048
 
 
@@ -62,16 +64,6 @@ def normal(mean, std):
     return Mixture.single(
         (family, family.from_moments(mean, np.full(mean.size, std**2)))
     )
-
-
-def normals(means, stds, weights, family=None):
-    """Components of a family on the line."""
-    family = FullGaussian() if family is None else family
-    components = tuple(
-        (family, family.from_moments(np.array([m]), np.array([s**2])))
-        for m, s in zip(means, stds, strict=True)
-    )
-    return Mixture(components, np.array(weights))
 
 
 def logistic(dim=1, n=15):

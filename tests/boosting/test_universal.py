@@ -8,8 +8,6 @@ from numpy.testing import assert_allclose
 from skboost import boost_posterior
 from skboost.strategies import GreedySearch
 
-from ..kinds import Logistic
-
 
 def squared_hellinger(log_density, posterior, scale=1.0):
     """By the midpoint rule on a compactified line; `log_density` up to a constant."""
@@ -91,31 +89,3 @@ def test_it_stops_on_its_own_scale(boosted):
     assert result.converged
     assert result.n_iter <= 4
     assert abs(result.remaining_kl) < 1e-3
-
-
-@pytest.mark.parametrize(
-    ("name", "given"),
-    [
-        ("corrective", {"corrective": "away"}),
-        ("step_size", {"step_size": "adaptive"}),
-        ("stopping", {"search": GreedySearch(stopping="gap")}),
-    ],
-)
-def test_what_roots_do_not_have(boosted, name, given):
-    with pytest.raises(ValueError, match=f"objective='hellinger' needs {name}"):
-        boosted("cauchy", **ROOTS, **given)
-
-
-@pytest.mark.slow
-def test_under_a_classifier_that_goes_on():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(30, 2))
-    y = (X[:, 0] + rng.normal(size=30) > 0).astype(int)
-    settings = {
-        "objective": "hellinger", "prior_scale": 1.0, "tol": 0.0, "random_state": 0
-    }  # fmt: skip
-    long = Logistic(max_iter=3, **settings).fit(X, y)
-    parts = Logistic(max_iter=2, warm_start=True, **settings)
-    parts.fit(X, y).set_params(max_iter=3).fit(X, y)
-    assert_allclose(parts.predict_proba(X), long.predict_proba(X))
-    assert long.remaining_kl_ < 0.05

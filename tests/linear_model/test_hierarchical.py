@@ -10,7 +10,6 @@ import pytest
 from skboost.inspection import GroupEffectsDisplay
 from skboost.priors import HalfNormalPrior
 
-from ..cases import HIERARCHICAL
 from ..cases import fitted as cached
 from ..kinds import GroupedLinear, GroupedLogistic, GroupedPoisson
 from .conftest import response, written
@@ -250,17 +249,13 @@ def test_pictures_of_effects_say_their_scale_order_and_intervals(fitted):
     assert sorted(numbered.labels) == [str(j) for j in range(6)]
 
 
-def test_integrated_coefficients_survive_pickles_and_are_refused_by_files(tmp_path):
-    model, X = cached("groups, normal"), HIERARCHICAL["groups, normal"].X
-    posterior = model.posterior_
+def test_integrated_coefficients_are_refused_by_files(tmp_path):
+    posterior = cached("groups, normal").posterior_
     with pytest.raises(ValueError, match="integrated out given scales. Pickle the"):
         posterior.save(tmp_path / "posterior.npz")
     assert not any(tmp_path.iterdir())
-    again = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(again.predict(X), model.predict(X))
     draws = posterior.sample(50, random_state=0)
-    np.testing.assert_array_equal(again.posterior_.sample(50, random_state=0), draws)
+    again = pickle.loads(pickle.dumps(posterior))
     np.testing.assert_array_equal(
-        again.posterior_.log_density(draws), posterior.log_density(draws)
+        again.log_density(draws), posterior.log_density(draws)
     )
-    np.testing.assert_array_equal(again.posterior_.mean(), posterior.mean())

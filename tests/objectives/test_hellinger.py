@@ -54,24 +54,17 @@ def problem_parts(family, rng, dim=2, n=64):
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=repr)
-def test_gradient_of_the_next_root(family, rng, slope):
-    target, control, _, base = problem_parts(family, rng)
-    start = family.from_moments(np.array([1.0, -0.5]), np.array([0.4, 0.9]))
-    problem = ResidualRoot(target, control, Component(family, start), base[0])
-    x = 0.1 * rng.normal(size=problem.start.size)
-    _, gradient = problem.value_and_gradient(x)
-    expected = slope(lambda z: problem.value_and_gradient(z)[0], x)
-    assert_allclose(gradient, expected, atol=2e-6)
-
-
-@pytest.mark.parametrize("family", FAMILIES, ids=repr)
-def test_gradient_of_all_roots(family, rng, slope):
+def test_gradients_of_the_next_root_and_of_all_roots(family, rng, slope):
     target, control, roots, base = problem_parts(family, rng)
-    problem = JointRoots(target, control, roots, base)
-    x = 0.1 * rng.normal(size=problem.start.size)
-    _, gradient = problem.value_and_gradient(x)
-    expected = slope(lambda z: problem.value_and_gradient(z)[0], x)
-    assert_allclose(gradient, expected, atol=2e-6)
+    start = family.from_moments(np.array([1.0, -0.5]), np.array([0.4, 0.9]))
+    for problem in (
+        ResidualRoot(target, control, Component(family, start), base[0]),
+        JointRoots(target, control, roots, base),
+    ):
+        x = 0.1 * rng.normal(size=problem.start.size)
+        _, gradient = problem.value_and_gradient(x)
+        expected = slope(lambda z, own=problem: own.value_and_gradient(z)[0], x)
+        assert_allclose(gradient, expected, atol=2e-6)
 
 
 @pytest.mark.parametrize("family", [DiagonalGaussian(), FullGaussian()], ids=repr)

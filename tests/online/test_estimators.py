@@ -144,25 +144,6 @@ def test_inferred_noise_is_student_t(diabetes):
     assert_allclose(median, found, atol=1e-12, rtol=0)
 
 
-def test_predictions_average_over_the_posterior(cancer):
-    X, y = cancer
-    model = OnlineLogistic().fit(X[:100], y[:100])
-    coef, intercept = model.sample_posterior(20_000, random_state=0)
-    draws = 1.0 / (1.0 + np.exp(-(X[:20] @ coef.T + intercept)))
-    error = 4.0 * draws.std(axis=1) / np.sqrt(draws.shape[1])
-    found = model.predict_proba(X[:20])[:, 1]
-    assert np.all(np.abs(found - draws.mean(axis=1)) <= error)
-    low, high = model.predict_proba_interval(X[:20], 0.9).T
-    inside = ((draws.T >= low) & (draws.T <= high)).mean(axis=0)
-    assert_allclose(inside, 0.9, atol=0.02)
-    logit = np.log(found / (1.0 - found))
-    assert_allclose(model.decision_function(X[:20]), logit, atol=1e-7)
-    total, aleatoric, epistemic = model.predict_uncertainty(X[:20])
-    assert_allclose(total, aleatoric + epistemic, atol=1e-12, rtol=0)
-    names = ["coef_std_", "averaged_coef_", "coef_"]
-    assert {getattr(model, name).shape for name in names} == {(1, 8)}
-
-
 @pytest.mark.parametrize(("n_columns", "full"), [(300, True), (301, False)])
 def test_many_columns_have_a_diagonal_covariance_by_default(n_columns, full):
     X = np.random.default_rng(0).normal(size=(4, n_columns))
