@@ -129,8 +129,14 @@ def pytest_collection():
         gc.enable()
 
 
+# Of fits with few iterations; tests that are about it ask for it.
+QUIET = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
 def pytest_collection_modifyitems(config, items):
-    """Leave what was skipped, if nothing else is asked for."""
+    """Say nothing of fits that end early; leave what was skipped, if that is asked."""
+    for item in items:
+        item.add_marker(QUIET, append=False)
     if config.getoption("--only-skipped"):
         asked = {LOOKS_AT_MORE, *config.cache.get(SKIPPED, [])}
         named = [{item.nodeid, item.nodeid.partition("::")[0]} for item in items]

@@ -20,8 +20,6 @@ from .cases import EVERY, OTHERS, SVI, same_fit
 from .conftest import Hook
 from .kinds import GROUPED, ONLINE, over
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
 LOGISTIC = EVERY["two classes"]
 
 

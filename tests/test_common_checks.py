@@ -170,6 +170,5 @@ def _checks():
 
 
 @pytest.mark.parametrize(("estimator", "check"), list(_checks()))
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_check_estimator(estimator, check):
     check(estimator)

@@ -20,8 +20,6 @@ from skboost.strategies import AdaptiveBacktracking, GreedySearch
 from .cases import EVERY, HIERARCHICAL, KINDS, each, fitted, same_fit
 from .conftest import Hook, interrupted
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
 # These go the way of another through a fit.
 LIKE_OTHERS = (
     "ordered classes", "normal", "poisson", "groups, poisson", "groups, classes",

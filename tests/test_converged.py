@@ -9,8 +9,6 @@ from skboost.strategies import GreedySearch
 
 from .cases import EVERY, each
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
 
 def exponentials(theta):
     return np.where((theta > 0.0).all(axis=1), -theta.sum(axis=1), -np.inf)

@@ -4,14 +4,12 @@ import copy
 import pickle
 
 import numpy as np
-import pytest
 from numpy.testing import assert_array_equal
 
 from skboost import MixturePosterior, boost_posterior
 
 from .cases import KINDS, ONLINE, SVI, each
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 CASES = KINDS | ONLINE | SVI
 # Of flat and of grouped rows some likelihoods go the same way.
 SLOW = {n for n in KINDS if n.startswith("groups")} - {"groups, normal"}

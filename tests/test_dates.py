@@ -13,9 +13,7 @@ from .cases import KINDS, LINEAR, ONLINE, SVI, each
 from .kinds import GroupedLinear, GroupedPoisson, Linear, Poisson, over
 
 pd = pytest.importorskip("pandas")
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::sklearn.exceptions.ConvergenceWarning", "ignore:.*offset:UserWarning"
-)
+pytestmark = pytest.mark.filterwarnings("ignore:.*offset:UserWarning")
 # One of every class, which reads its rows in one way.
 CASES = {k: v for k, v in (KINDS | ONLINE | SVI).items() if k != "online, three"}
 DAYS = pd.Series(np.datetime64("2020-01-01") + np.arange(48) % 9)

@@ -30,10 +30,9 @@ from skboost.targets import CallableTarget
 from .conftest import interrupted
 from .kinds import Logistic
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
-    pytest.mark.filterwarnings("ignore::skboost.exceptions.FailedEvaluationWarning"),
-]
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::skboost.exceptions.FailedEvaluationWarning"
+)
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((60, 2)) + 3.0 * (np.arange(60) % 2)[:, None]

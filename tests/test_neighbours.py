@@ -12,8 +12,6 @@ from skboost.strategies import GreedySearch
 
 from .kinds import Linear, Logistic, OnlineLinear, OnlineLogistic
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
 RNG = np.random.default_rng(0)
 # The second feature says nothing.
 X = RNG.normal(size=(150, 3))

@@ -7,9 +7,7 @@ from scipy.special import ndtri
 
 from .cases import FLAT, OTHERS, SVI, each
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::sklearn.exceptions.ConvergenceWarning", "ignore:.*goes on with other"
-)
+pytestmark = pytest.mark.filterwarnings("ignore:.*goes on with other")
 CASES = FLAT | OTHERS | SVI
 # One of each way to go on; what test_contract.py asks of others is refused there.
 QUICK = {"two classes", "mixture", "factorisation", "svi, factors"}

@@ -273,7 +273,6 @@ def test_a_result_goes_on_as_one_long_run(warp):
     ],
     ids=["modes", "single", "roots", "orbits", "converged"],
 )
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_what_remains_at_most_is_the_same_however_often_a_run_went_on(settings):
     settings = {"tol": 0.0} | settings
     whole, went_on = boost(**settings), boost(max_iter=1, **settings)

@@ -44,7 +44,6 @@ def listed(thing, title):
     return {name.strip("*") for head in heads for name in re.split(r",\s*\\?\s*", head)}
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("name", CASES)
 def test_attributes_of_a_fit_are_listed(name):
     model = fitted(name) if name in EVERY else CASES[name].fit()

@@ -25,10 +25,7 @@ from skboost.strategies import GreedySearch
 
 from .kinds import Logistic
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
-]
+pytestmark = pytest.mark.slow
 
 # Rounding of BLAS may differ between kernels for one thread and for several; the fits
 # use one thread, so that what is left is what happens outside of them.

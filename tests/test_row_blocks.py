@@ -332,7 +332,6 @@ LEARNING = [
 ]
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize(
     ("kind", "method"), LEARNING, ids=[f"{k.__name__}.{m}" for k, m in LEARNING]
 )

@@ -21,8 +21,6 @@ from skboost.strategies import GreedySearch
 from .kinds import Linear, Logistic, OnlineLinear, OnlineLogistic
 from .test_reproducibility import numbers
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 3)) + 3.0 * (np.arange(40) % 2)[:, None]
 Y = (X[:, 0] + RNG.logistic(size=40) > 1.0).astype(int)

@@ -8,7 +8,6 @@ from scipy.special import erf
 from skboost import boost_posterior
 from skboost.strategies import AdaptiveBacktracking, GreedySearch, ResidualGain
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 CORRECTIVE = ["none", "away", "pairwise", "fully-corrective"]
 # What is asked for, and the divergence in nats that it may leave of each target.
 SETTINGS = {

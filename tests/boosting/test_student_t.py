@@ -88,7 +88,6 @@ def test_one_component_has_the_tails_that_a_gaussian_lacks():
 
 
 @pytest.mark.filterwarnings("ignore::skboost.objectives.DegenerateComponentWarning")
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_the_residual_objective_takes_an_open_family():
     family = StudentT("diag", (3.0, 30.0))
     result = boost(4.0, family, objective="relbo", max_iter=2, search=GreedySearch(64))

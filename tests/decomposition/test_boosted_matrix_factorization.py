@@ -111,7 +111,6 @@ def test_steps_that_average_keep_the_last_mixture():
     assert_allclose(fitted.posterior_.weights, weights)
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_auto_has_a_tolerance_where_a_limit_ends_the_run():
     fitted = BoostedMatrixFactorization(
         1, step_size="predefined", corrective="none", max_iter=2, tol="auto",

@@ -407,7 +407,6 @@ def test_new_entries_that_are_interrupted_leave_no_trace(monkeypatch, fitted):
     assert own.n_iter_ == 5 and len(own.history_) == 5
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("kind", [SVIMatrixFactorization, BoostedMatrixFactorization])
 def test_parameters_set_after_the_fit_do_not_change_what_was_fitted(kind):
     X = np.random.default_rng(0).normal(size=(6, 4))

@@ -176,7 +176,6 @@ def test_the_lower_end_holds_where_the_tail_of_weights_has_no_mean():
         assert result.remaining_kl_interval[0] < truth
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize(
     ("dim", "seed"), [(4, 1), pytest.param(16, 0, marks=pytest.mark.slow)]
 )

@@ -12,8 +12,6 @@ from skboost import BoostingResult, boost_posterior
 from skboost.posterior import MixturePosterior
 from skboost.strategies import GreedySearch
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
 
 def bent(theta):
     x, y = theta[..., 0], theta[..., 1]

@@ -15,8 +15,6 @@ from skboost.strategies import GreedySearch, ResidualGain
 
 from ..kinds import GroupedLinear, Linear, Logistic, Poisson
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
 FAST = {"max_iter": 2, "search": GreedySearch(64), "random_state": 0}
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((30, 3))

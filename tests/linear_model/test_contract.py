@@ -21,8 +21,6 @@ import skboost
 from ..cases import FLAT, HIERARCHICAL, LINEAR, ONLINE, X, each, fitted
 from .conftest import written
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
 # Second likelihoods of a class, and a second way of a stream.
 VARIANTS = (
     "student_t", "negative binomial", "groups, classes", "groups, negative binomial",

@@ -27,8 +27,6 @@ X = RNG.standard_normal((40, 4))
 Y = (X[:, 0] + RNG.logistic(size=40) > 0).astype(int)
 SETTINGS = {"orbit": None, "random_state": 0}
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
 
 def fitted(rows=X, y=Y, **settings):
     return Logistic(**SETTINGS | settings).fit(rows, y)

@@ -16,7 +16,6 @@ from ..kinds import FLAT, GroupedLinear, GroupedLogistic, GroupedPoisson
 Linear, Logistic, Ordinal, Poisson = FLAT
 pd = pytest.importorskip("pandas")
 pytest.importorskip("formulaic")
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 # Scales that follow the data know of products, which arrays do not say.
 ONE = {"max_iter": 1, "random_state": 0}

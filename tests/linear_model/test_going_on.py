@@ -21,8 +21,6 @@ SETTINGS = {
     "orbit": None,
 }
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
 
 ONE_COMPONENT = GreedySearch(512, max_components=1)
 REAL, COUNTED = counted(dispersion=0), counted()

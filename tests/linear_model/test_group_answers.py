@@ -10,7 +10,6 @@ from ..cases import HIERARCHICAL, fitted
 from ..kinds import GroupedLinear, GroupedLogistic, GroupedPoisson, over
 
 pd = pytest.importorskip("pandas")
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
 @pytest.fixture(scope="module")

@@ -145,7 +145,6 @@ def test_class_weights_are_sample_weights(model):
         assert np.array_equal(by_class.posterior_.std(), by_row.posterior_.std())
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_two_classes_are_not_a_special_case_of_three(model):
     # A third class that never occurs gets what the prior leaves it.
     X, y = logistic_data(40, [1.0])

@@ -15,7 +15,6 @@ GroupedLinear, GroupedLogistic, GroupedOrdinal, GroupedPoisson = GROUPED
 EVERY, NAMES = FLAT + GROUPED, [one.__name__[7:-10] for one in FLAT + GROUPED]
 
 pd = pytest.importorskip("pandas")
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 FAST = {"max_iter": 1, "random_state": 0, "prior_scale": "auto"}
 RNG = np.random.default_rng(0)

@@ -19,7 +19,6 @@ from ..cases import FLAT, HIERARCHICAL, OTHERS, each
 from ..kinds import GroupedPoisson, Poisson
 
 pd = pytest.importorskip("pandas")
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 EVERY = FLAT | HIERARCHICAL | {"ordered classes": OTHERS["ordered classes"]}
 RNG = np.random.default_rng(3)

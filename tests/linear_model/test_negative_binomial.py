@@ -20,8 +20,6 @@ from skboost.targets import NegativeBinomial
 from ..kinds import GroupedPoisson
 from .conftest import count_regression, counted
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
 P = np.array([0.05, 0.5, 0.95])
 regression = partial(count_regression, "negative_binomial")
 poisson_regression = partial(count_regression, "poisson")

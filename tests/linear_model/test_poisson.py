@@ -16,9 +16,6 @@ from sklearn.preprocessing import StandardScaler
 
 from .conftest import count_regression, counted
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
-
 regression = partial(count_regression, "poisson")
 X, Y, YEARS = counted(dispersion=0)
 OFFSET = np.log(YEARS)

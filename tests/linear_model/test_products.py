@@ -11,7 +11,6 @@ GroupedLinear, GroupedLogistic, GroupedOrdinal, GroupedPoisson = GROUPED
 
 pd = pytest.importorskip("pandas")
 pytest.importorskip("formulaic")
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 FAR = 2020.0
 

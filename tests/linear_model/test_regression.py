@@ -13,8 +13,6 @@ from skboost.strategies import GreedySearch
 
 from ..kinds import Linear
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
 
 def line(n=40, d=3, noise=0.5, seed=0):
     rng = np.random.default_rng(seed)

@@ -259,7 +259,6 @@ def negative_binomial_truth(rng):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize(
     "drawn", [linear_truth, poisson_truth, negative_binomial_truth]
 )

@@ -11,7 +11,6 @@ from .. import kinds
 from ..cases import GLM, GROUPED, LINEAR, OTHERS, PLAIN, X, fitted
 from ..kinds import GroupedOrdinal, Ordinal
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 CASES = LINEAR | OTHERS
 
 

@@ -12,10 +12,7 @@ from skboost.mixture import ConjugateMixturePosterior
 
 from .conftest import two_groups
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::sklearn.exceptions.ConvergenceWarning",
-    "ignore::skboost.posterior.ImportanceWarning",
-)
+pytestmark = pytest.mark.filterwarnings("ignore::skboost.posterior.ImportanceWarning")
 
 
 # --- one cluster: everything is known

@@ -11,9 +11,6 @@ from skboost.conjugate import sweeps
 
 from .conftest import each_odd
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
-
 # --- scikit-learn's names
 
 

@@ -14,8 +14,6 @@ from skboost.mixture import BoostedGaussianMixture
 
 from .conftest import two_groups
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
 
 @pytest.fixture(scope="module")
 def auto():

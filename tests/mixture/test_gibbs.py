@@ -18,8 +18,6 @@ from skboost.mixture import BoostedGaussianMixture
 
 from .conftest import two_groups
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
 
 def _target(covariance_type, n_rows=8, dim=2):
     one = {"full": np.eye(dim), "diag": np.ones(dim), "spherical": np.ones(())}

@@ -8,8 +8,6 @@ from sklearn.impute import SimpleImputer
 
 from skboost.mixture import BoostedGaussianMixture, SVIGaussianMixture
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
 X = load_iris().data[::3, 1:]
 GAPS = np.where(np.random.default_rng(0).random(X.shape) < 0.2, np.nan, X)
 COV = np.cov(X.T)

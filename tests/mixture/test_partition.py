@@ -9,8 +9,6 @@ from skboost.mixture import BoostedGaussianMixture
 
 from .conftest import two_groups
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
 
 def _partitions(n):
     """All partitions of n rows, as labels in order of appearance."""

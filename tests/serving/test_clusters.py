@@ -9,8 +9,6 @@ from scipy.stats import norm
 
 from skboost import BoostedGaussianMixture, SVIGaussianMixture
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 3)) * [1.0, 3.0, 0.2] + 4.0 * (np.arange(60) % 2)[:, None]
 # Far out, too; rows that lack some values, and one that lacks all.

@@ -9,7 +9,6 @@ from numpy.testing import assert_allclose
 from ..cases import KINDS, LINEAR, ONLINE, SVI, each
 
 pd = pytest.importorskip("pandas")
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 CASES = KINDS | ONLINE | SVI | {"exposure": LINEAR["negative binomial"]}
 
 

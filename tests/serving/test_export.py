@@ -18,8 +18,6 @@ from skboost.strategies import GreedySearch
 
 from ..kinds import Linear, Logistic, OnlineLinear, OnlineLogistic, Poisson
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 3)) * [1.0, 3.0, 0.2]
 ETA = X @ [1.0, -0.5, 2.0]

@@ -14,7 +14,6 @@ from ..kinds import Linear, Logistic, OnlineLinear, OnlineLogistic, Poisson, ove
 onnxruntime = pytest.importorskip("onnxruntime")
 onnx = pytest.importorskip("onnx")
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 RNG = np.random.default_rng(1)
 X = RNG.normal(size=(50, 3)) * [1.0, 3.0, 0.2]
