@@ -77,6 +77,17 @@ def pipeline_method(pipe, method, *args, **kwargs):
     return call(*args, **kwargs)
 
 
+def last_step(model, X=None):
+    """What a search or a pipeline ends with, or the model, and rows as that takes
+    them."""
+    model = getattr(model, "best_estimator_", model)
+    if not isinstance(model, Pipeline):
+        return model, X
+    if X is not None and len(model) > 1:
+        X = model[:-1].transform(X)
+    return _named_last_step(model), X
+
+
 def _named_last_step(pipe):
     """The last step; a copy with names where only the steps before know them."""
     last = pipe[-1]

@@ -6,6 +6,7 @@ from sklearn.utils.validation import check_is_fitted
 from skboost._parameters import keeps_parameters
 from skboost.boosting import TOL
 from skboost.fitting import with_search
+from skboost.inspection._asked import last_step
 from skboost.inspection._axes import (
     bars,
     color,
@@ -100,8 +101,10 @@ class ConvergenceDisplay:
 
     @classmethod
     def from_estimator(cls, estimator, *, ax=None):
-        """Display of a fitted estimator with ``history_``; parameters as in `plot`."""
+        """Display of a fitted estimator with ``history_``, or of a pipeline or a search
+        that ends with one; parameters as in `plot`."""
         instead = "Use from_result for a BoostingResult."
+        estimator, _ = last_step(estimator)
         history = shown(estimator, "history_", instead)
         # Not every estimator has both.
         params = with_search(vars(estimator))

@@ -4,6 +4,7 @@ import numpy as np
 from sklearn.utils import check_array
 
 from skboost._parameters import keeps_parameters
+from skboost.inspection._asked import last_step
 from skboost.inspection._axes import color, finish, look, panels, shown
 
 # More rows than this are a cloud, and their co-clustering is no map to be read.
@@ -62,7 +63,8 @@ class MixtureDisplay:
         Parameters
         ----------
         estimator : fitted BoostedGaussianMixture or SVIGaussianMixture
-            The latter has one number of clusters.
+            The latter has one number of clusters. Of a pipeline that ends with one
+            rows are drawn as its other steps transform them.
         X : array-like of shape (n_samples, n_features)
             NaN is missing, and drawn where it is expected (``estimator.impute``). The
             map has at most 400 of the rows.
@@ -76,6 +78,7 @@ class MixtureDisplay:
         ax : array of Axes of shape (3,), default=None
             None makes a figure.
         """
+        estimator, X = last_step(estimator, X)
         shown(estimator, "lower_bound_", "It shows mixtures of skboost.")
         if not hasattr(estimator, "sample_posterior"):
             raise TypeError(

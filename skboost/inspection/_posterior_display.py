@@ -6,6 +6,7 @@ from numbers import Integral
 import numpy as np
 
 from skboost._parameters import keeps_parameters
+from skboost.inspection._asked import last_step
 from skboost.inspection._axes import (
     color,
     finish,
@@ -62,11 +63,12 @@ class PosteriorDisplay:
 
         Parameters
         ----------
-        estimator : fitted estimator
+        estimator : fitted estimator, or a pipeline or a search that ends with one
         features, level, kind, ax
             As in the class, and in `plot`.
         """
         instead = "Use from_result for a BoostingResult."
+        estimator, _ = last_step(estimator)
         posterior = shown(estimator, "posterior_", instead)
         return cls(posterior, features, level=level).plot(ax=ax, kind=kind)
 
@@ -265,7 +267,7 @@ class GroupEffectsDisplay:
 
         Parameters
         ----------
-        estimator : fitted hierarchical regression
+        estimator : fitted hierarchical regression, or a search over one
         factor : str, default=None
             A key of ``group_effects_``; None is the first.
         effect : int or str, default=0
@@ -277,6 +279,7 @@ class GroupEffectsDisplay:
             None makes a figure.
         """
         instead = "It shows regressions with groups."
+        estimator, _ = last_step(estimator)
         effects = shown(estimator, "group_effects_", instead)
         if factor is None and effects:
             factor = next(iter(effects))

@@ -180,7 +180,14 @@ class StudentTNoise(Noise):
         return kept, kept * slope / size
 
     def cdf(self, z):
-        return stdtr(self.df, z)
+        if self.df != 4.0:
+            return stdtr(self.df, z)
+        # The closed form of four degrees of freedom takes a tenth of the time.
+        z = np.clip(z, -1e100, 1e100)
+        square = z * z + 4.0
+        sine = np.abs(z) / np.sqrt(square)
+        tail = (4.0 / (square * (1.0 + sine))) ** 2 * (0.5 + 0.25 * sine)
+        return np.where(z < 0.0, tail, 1.0 - tail)
 
     def quantile(self, p):
         return stdtrit(self.df, p)

@@ -5,6 +5,9 @@ import pytest
 from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
 from sklearn.mixture import GaussianMixture
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from skboost import BoostedGaussianMixture, SVIGaussianMixture
 from skboost.inspection import MixtureDisplay
@@ -76,6 +79,14 @@ def test_principal_components_numbers_and_the_map():
     _, axes = plt.subplots(1, 3)
     again = display.plot(ax=axes)
     assert again.axes_[0] is axes[0]
+
+
+def test_rows_of_a_pipeline_are_drawn_as_its_steps_transform_them():
+    pipe = make_pipeline(StandardScaler(), SVIGaussianMixture(2, random_state=0))
+    search = GridSearchCV(pipe, {"svigaussianmixture__tol": [1e-3]}, cv=2).fit(X)
+    display = MixtureDisplay.from_estimator(search, X, features=(0, 2), n_draws=2)
+    scaled = StandardScaler().fit_transform(X)
+    np.testing.assert_allclose(display.points, scaled[:, ::2])
 
 
 def test_what_can_not_be_drawn_is_named():

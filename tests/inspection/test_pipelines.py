@@ -9,7 +9,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
-from skboost.inspection import pipeline_method
+from skboost.inspection import ConvergenceDisplay, PosteriorDisplay, pipeline_method
 
 from ..kinds import Logistic, OnlineLinear
 
@@ -72,3 +72,18 @@ def test_what_is_no_pipeline_is_refused():
         pipeline_method(pipeline(), "odds_ratios")
     with pytest.raises(AttributeError, match="has no method 'rate_ratios'"):
         pipeline_method(pipeline().fit(TABLE, Y), "rate_ratios")
+
+
+def test_displays_take_pipelines_and_searches():
+    pytest.importorskip("matplotlib").use("Agg")
+    search = GridSearchCV(pipeline(drop="first"), {"memory": [None]}, cv=2)
+    search.fit(TABLE, Y)
+    best = search.best_estimator_
+    names = ["onehotencoder__city_Oslo", "standardscaler__age", "intercept"]
+    for model in (search, best):
+        drawn = PosteriorDisplay.from_estimator(model).posterior
+        assert list(drawn.names) == names
+        history = ConvergenceDisplay.from_estimator(model).history
+        assert history is best[-1].history_
+    with pytest.raises(NotFittedError):
+        PosteriorDisplay.from_estimator(pipeline())

@@ -132,6 +132,11 @@ def test_the_product_rule_agrees_with_dense_sums(noise, level, sd, sd_level):
     assert found.value[0] == pytest.approx(share @ log @ share, abs=tolerance)
 
 
+def test_probabilities_of_four_degrees_of_freedom_hold_in_both_tails():
+    z = np.append(np.linspace(-9.0, 9.0, 41), [-1e70, -1e5, 1e5, 1e300])
+    np.testing.assert_allclose(T4.cdf(z), stats.t.cdf(z, 4.0), rtol=1e-13)
+
+
 def test_normal_noise_agrees_with_the_product_rule():
     class Plain(NormalNoise):
         expected_with_scale = StudentTNoise.expected_with_scale
