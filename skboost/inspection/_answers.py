@@ -15,7 +15,7 @@ from skboost._math import log_sum_exp
 from skboost._sklearn import num_samples, rows_of
 from skboost.approximation import psis
 from skboost.fitting import warn_where_called
-from skboost.inspection._asked import BY_ROW, Asked
+from skboost.inspection._asked import BY_ROW, Asked, last_step
 from skboost.posterior import arviz_groups, check_size
 
 # Shape of the tail of weights above which a row is left out by another fit.
@@ -175,7 +175,7 @@ def leave_one_out(model, X, y, *, n=4000, refit=True, random_state=0, **keywords
 
     Draws of one posterior are weighted so that they stand for the posterior without a
     row. Where the weights of a row have a shape above 0.7 the model is fitted again
-    without it.
+    without it: of several classes that are far apart that may be nearly every row.
 
     Parameters
     ----------
@@ -256,6 +256,9 @@ def leave_one_out(model, X, y, *, n=4000, refit=True, random_state=0, **keywords
 def _without(asked, X, y, i):
     """Log density of a row under the model fitted to all others, nats."""
     model = clone(asked.model)
+    last, _ = last_step(model)
+    if hasattr(last, "sharpen"):  # weights are for averages over the posterior
+        last.set_params(sharpen=False)
     kept = np.delete(np.arange(num_samples(X)), i)
     # Names of columns are those of rows before the steps of a pipeline.
     _, others = asked.of_rows(kept).rows(rows_of(X, kept))
@@ -265,7 +268,7 @@ def _without(asked, X, y, i):
         step = model.steps[-1][0]
         fitting = {f"{step}__{name}": values for name, values in fitting.items()}
     model.fit(rows_of(X, kept), rows_of(y, kept), **fitting)
-    one = Asked(model, 1, 0, asked.of_rows([i]).keywords)
+    one = Asked(model, 1, 0, asked.of_rows([i]).keywords, reported=False)
     row, own = one.rows(rows_of(X, [i]))
     return one.last.log_predictive_density(row, rows_of(y, [i]), **own)[0]
 

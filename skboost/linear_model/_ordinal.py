@@ -166,6 +166,8 @@ class BoostedBayesianOrdinalRegression(BayesianClassifier, FlatRegression):
         categorical, else that of sorting: "high" < "low" for strings. Meta-estimators
         of scikit-learn replace labels by codes; with `categories` of strings these
         stand for the same classes, and ``classes_`` has the codes in ascending order.
+        Scorers of probabilities there, such as "neg_log_loss", suppose the order of
+        sorting and are wrong under another; `log_predictive_density` is right in any.
     prior, prior_scale
         As in `BoostedBayesianPoissonRegression`, with the same defaults.
     intercept_scale : "auto" or float, default="auto"

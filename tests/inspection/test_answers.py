@@ -5,6 +5,7 @@ import pytest
 from scipy import sparse
 from scipy.stats import kstest, norm
 from sklearn.base import clone
+from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -195,6 +196,20 @@ def test_a_row_that_weights_cannot_leave_out_is_left_out_by_a_fit():
         rough = leave_one_out(pipe, X, y, refit=False)
     assert not rough.refitted.any()
     assert abs(rough.pointwise[0] - expected) > 10.0
+
+
+def test_rows_of_classes_that_are_fitted_again_are_averages_over_the_posterior():
+    X, y = load_iris(return_X_y=True)
+    X, y = X[::12, 2:], y[::12]
+    loo = leave_one_out(Logistic(random_state=0).fit(X, y), X, y)
+    i = int(np.flatnonzero(loo.refitted)[0])
+    kept = np.delete(np.arange(len(y)), i)
+    found = []
+    for sharpen in (False, "auto"):
+        model = Logistic(random_state=0, sharpen=sharpen).fit(X[kept], y[kept])
+        found.append(model.log_predictive_density(X[[i]], y[[i]])[0])
+    assert loo.pointwise[i] == pytest.approx(found[0], rel=1e-9)
+    assert abs(found[0] - found[1]) > 1e-3
 
 
 @pytest.mark.parametrize("name", ["normal", "groups, poisson", "three classes"])
