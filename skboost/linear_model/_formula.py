@@ -398,9 +398,10 @@ def _matrix(of, frame, formula, texts):
                 frame, na_action="ignore", context=ROW_FUNCTIONS
             )
     except DataMismatchWarning as error:
+        new = re.search(r"\{.*\}", str(error))
         raise ValueError(
-            f"X must have categories that fit has seen, under formula={formula!r}: "
-            f"{_known(str(error), texts)}"
+            f"X must have categories that fit has seen, under formula={formula!r}; got "
+            f"{_known(new[0] if new else str(error), texts)}."
         ) from error
     except FormulaicError as error:
         text = _known(str(error).split("\n")[0].rstrip("."), texts)

@@ -418,7 +418,7 @@ def test_terms_of_groups_that_mean_nothing_are_named(sleep, formula, message):
 
 def test_new_rows_that_the_fit_has_not_seen(sleep):
     model = GroupedLinear.from_formula("Reaction ~ site + (1 | Subject)", sleep, **ONE)
-    with pytest.raises(ValueError, match="categories that fit has seen.*'east'"):
+    with pytest.raises(ValueError, match=r"that fit has seen.*got \{'east'\}\.$"):
         model.predict(sleep.assign(site="east"))
     with pytest.raises(ValueError, match="must have the column 'site'"):
         model.predict(sleep[["Subject"]])
