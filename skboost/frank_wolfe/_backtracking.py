@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skboost._math import N_ERRORS
+from skboost._parameters import keeps_parameters
 from skboost.frank_wolfe._step_size import (
     Direction,
     Step,
@@ -115,6 +116,7 @@ class AdaptiveBacktracking(StepSize):
     >>> model = BoostedBayesianLogisticRegression(step_size=rule, tol=0)
     """
 
+    @keeps_parameters
     def __init__(
         self,
         decrease=0.5,
@@ -126,14 +128,7 @@ class AdaptiveBacktracking(StepSize):
         safeguard=True,
         min_gamma=0.0,
     ):
-        self.decrease = decrease
-        self.increase = increase
-        self.max_increases = max_increases
-        self.form = form
-        self.slack = slack
-        self.initial = initial
-        self.safeguard = safeguard
-        self.min_gamma = min_gamma
+        pass
 
     @property
     def monotone(self):

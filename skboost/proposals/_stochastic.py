@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator
 
 from skboost._budget import BudgetSpent
 from skboost._math import responsibilities
+from skboost._parameters import keeps_parameters
 from skboost._random import SEARCH, generator
 from skboost.approximation import Mixture
 from skboost.families import Component
@@ -137,6 +138,7 @@ class StochasticSearch(GreedySearch):
     2
     """
 
+    @keeps_parameters
     def __init__(
         self,
         n_steps=1000,
@@ -151,14 +153,7 @@ class StochasticSearch(GreedySearch):
         stopping="gain",
         max_components=None,
     ):
-        super().__init__(n_draws, refine, stopping, max_components)
-        self.n_steps = n_steps
-        self.learning_rate = learning_rate
-        self.decay = decay
-        self.decay_every = decay_every
-        self.n_step_draws = n_step_draws
-        self.residual = residual
-        self.select = select
+        pass
 
     def check(self, family):
         """Refuse hyperparameters that mean nothing by a ValueError that names them."""
