@@ -1,7 +1,10 @@
-"""Parameters: constructors keep them, and a wrong name says which one was meant."""
+"""Parameters: constructors keep them, and a wrong name says which one was meant. A
+library that is missing says how to get it.
+"""
 
 from difflib import get_close_matches
 from functools import cache, wraps
+from importlib import import_module
 from inspect import Parameter, signature
 
 # To read one takes a twentieth of a small fit.
@@ -63,3 +66,15 @@ def known_parameters(function):
         return function(*args, **kwargs)
 
     return checked
+
+
+def imported(name, needed_by):
+    """A module of a library that only some calls need, imported when it is used."""
+    try:
+        return import_module(name)
+    except ImportError as error:
+        library = name.partition(".")[0]
+        raise ImportError(
+            f"{needed_by} needs {library}, which is not installed. Install it with "
+            f"`pip install {library}`."
+        ) from error

@@ -1,7 +1,6 @@
 """What an adapter returns, and what adapters share."""
 
 from dataclasses import dataclass, field
-from importlib import import_module
 
 import numpy as np
 
@@ -153,13 +152,3 @@ def indexed(name, shape):
     if not shape:
         return [name]
     return [f"{name}[{','.join(map(str, index))}]" for index in np.ndindex(*shape)]
-
-
-def imported(name):
-    """The module of an extra, or how to get it."""
-    try:
-        return import_module(name)
-    except ImportError as error:
-        raise ImportError(
-            f"from_{name} needs {name}. Install it with: pip install {name}"
-        ) from error

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from skboost.adapters._base import Density, ExternalDensity, imported, indexed
+from skboost._parameters import imported
+from skboost.adapters._base import Density, ExternalDensity, indexed
 
 
 def from_jax(function, dim):
@@ -37,7 +38,7 @@ def from_jax(function, dim):
     >>> density = from_jax(lambda theta: -jax.numpy.sum(theta**4), dim=2)
     >>> result = boost_posterior(**density.arguments(), max_iter=1)
     """
-    jax = imported("jax")
+    jax = imported("jax", "from_jax")
     if not jax.config.jax_enable_x64:
         raise ValueError(
             "from_jax needs double precision, and JAX is set to single. Call "
@@ -115,7 +116,7 @@ def from_pymc(model):
     ...     pm.Poisson("counts", rate, observed=[3, 5, 4])
     >>> boost_posterior(from_pymc(model)).posterior.summary()  # doctest: +SKIP
     """
-    imported("pymc")
+    imported("pymc", "from_pymc")
     if model.discrete_value_vars:
         discrete = [variable.name for variable in model.discrete_value_vars]
         raise ValueError(
@@ -213,7 +214,7 @@ def from_bridgestan(model):
     >>> model = bridgestan.StanModel("model.stan", "data.json")  # doctest: +SKIP
     >>> density = from_bridgestan(model)  # doctest: +SKIP
     """
-    imported("bridgestan")
+    imported("bridgestan", "from_bridgestan")
     if not model.param_unc_num():
         raise ValueError(
             "model must have parameters; got none. Declare them in its block "

@@ -5,6 +5,8 @@ import textwrap
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from skboost._parameters import imported
+
 
 def shown(source, attribute, instead, method="from_estimator"):
     """The attribute of an estimator or a result that is drawn."""
@@ -28,14 +30,7 @@ def shown(source, attribute, instead, method="from_estimator"):
 
 def pyplot():
     """The module ``matplotlib.pyplot``, imported only when something is drawn."""
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError(
-            "Displays need matplotlib, which is not installed. Install it with "
-            "`pip install matplotlib`."
-        ) from error
-    return plt
+    return imported("matplotlib.pyplot", "A display")
 
 
 def look():

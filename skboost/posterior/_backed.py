@@ -5,6 +5,7 @@ from copy import copy
 
 import numpy as np
 
+from skboost._parameters import imported
 from skboost._random import generator, root_seed
 from skboost.posterior._importance import ImportanceSample, ImportanceWarning
 
@@ -49,13 +50,7 @@ def plain_table(columns):
 def arviz_groups(groups, n_chains, **names):
     """ArviZ data object of groups by name, dicts of independent draws that are split
     into chains, and of data as they are; `names` are ``dims`` and ``coords``."""
-    try:
-        import arviz
-    except ImportError as error:
-        raise ImportError(
-            "to_arviz needs ArviZ, which is not installed. Install it with "
-            "`pip install arviz`."
-        ) from error
+    arviz = imported("arviz", "to_arviz")
     groups = {
         group: draws
         if group.endswith("data")

@@ -7,6 +7,7 @@ beyond it. The nodes are those of `scalar_rules`.
 
 import numpy as np
 
+from skboost._parameters import imported
 from skboost._version import __version__
 from skboost.serving._plain import (
     BinaryClassifier,
@@ -79,17 +80,9 @@ def onnx_model(model, dtype="float64", before=None):
 
 
 def _import_onnx():
-    try:
-        import onnx
-        import onnx.checker
-        import onnx.helper
-        import onnx.numpy_helper
-    except ImportError as error:
-        raise ImportError(
-            "to_onnx needs onnx, which is not installed. Install it with "
-            "`pip install onnx`."
-        ) from error
-    return onnx
+    for part in ("checker", "helper", "numpy_helper"):
+        imported(f"onnx.{part}", "to_onnx")
+    return imported("onnx", "to_onnx")
 
 
 def _assembled(onnx, graph, n_features, dtype, outputs):
