@@ -5,6 +5,12 @@ This package knows a table of numbers and nothing of densities.
 
 from skboost.frank_wolfe._backtracking import AdaptiveBacktracking
 from skboost.frank_wolfe._corrective import best_coefficients, minimise_on_simplex
+from skboost.frank_wolfe._directions import (
+    apply,
+    away_direction,
+    frank_wolfe_direction,
+    pairwise_direction,
+)
 from skboost.frank_wolfe._objective import NodeObjective, WeightObjective
 from skboost.frank_wolfe._step_size import (
     Constant,
@@ -13,10 +19,6 @@ from skboost.frank_wolfe._step_size import (
     Step,
     StepSize,
     StochasticLineSearch,
-    apply,
-    away_direction,
-    frank_wolfe_direction,
-    pairwise_direction,
 )
 
 DIRECTIONS = {

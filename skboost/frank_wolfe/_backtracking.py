@@ -9,15 +9,8 @@ import numpy as np
 
 from skboost._math import N_ERRORS
 from skboost._parameters import keeps_parameters
-from skboost.frank_wolfe._step_size import (
-    Direction,
-    Step,
-    StepSize,
-    frank_wolfe_direction,
-    is_real,
-    predefined,
-    require,
-)
+from skboost.frank_wolfe._directions import Direction, frank_wolfe_direction
+from skboost.frank_wolfe._step_size import Step, StepSize, is_real, predefined, require
 
 
 class _Trial(NamedTuple):
