@@ -4,6 +4,7 @@ import inspect
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
 
@@ -12,7 +13,6 @@ from skboost.decomposition import RatingRegressor
 from .cases import KINDS, LINEAR, ONLINE, SVI, each
 from .kinds import GroupedLinear, GroupedPoisson, Linear, Poisson, over
 
-pd = pytest.importorskip("pandas")
 pytestmark = pytest.mark.filterwarnings("ignore:.*offset:UserWarning")
 # One of every class, which reads its rows in one way.
 CASES = {k: v for k, v in (KINDS | ONLINE | SVI).items() if k != "online, three"}

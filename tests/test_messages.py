@@ -8,6 +8,7 @@ from time import sleep
 
 import autograd.numpy as anp
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -335,8 +336,7 @@ def test_a_column_that_is_constant_far_from_zero_is_no_error():
 
 
 def test_pairs_whose_columns_changed_places_are_refused():
-    pandas = pytest.importorskip("pandas")
-    pairs = pandas.DataFrame({"user": ["a", "a", "b"], "item": ["x", "y", "x"]})
+    pairs = pd.DataFrame({"user": ["a", "a", "b"], "item": ["x", "y", "x"]})
     model = RatingRegressor(SVIMatrixFactorization(1, max_iter=2, random_state=0))
     model.fit(pairs, [5.0, 4.0, 2.0]).predict(pairs)
     with pytest.raises(ValueError, match="must be in the same order"):

@@ -4,6 +4,7 @@ import tracemalloc
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 from joblib import parallel_config
 from numpy.testing import assert_allclose
@@ -103,7 +104,6 @@ def test_blocks_give_the_fit_of_all_rows(kind, data):
 
 
 def test_sparse_blocks_and_data_frames(data):
-    pd = pytest.importorskip("pandas")
     model, y = model_of("logistic")
     X = np.where(np.abs(data["X"]) > 1.0, data["X"], 0.0).astype(float)
     whole = model.fit(X, data[y])

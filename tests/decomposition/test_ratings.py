@@ -4,6 +4,7 @@ import pickle
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
@@ -94,7 +95,6 @@ def test_it_is_split_searched_and_pickled_as_a_regression(fitted):
     assert search.best_estimator_.estimator_.n_components in (1, 2)
     again = pickle.loads(pickle.dumps(fitted))
     assert np.array_equal(again.predict(X), fitted.predict(X))
-    pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(X, columns=["user", "film"]).astype({"film": int})
     assert np.array_equal(regressor().fit(frame, Y).predict(frame), fitted.predict(X))
     numbers = np.column_stack([ROWS, 10 * COLUMNS])

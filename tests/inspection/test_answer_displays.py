@@ -1,4 +1,5 @@
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import load_diabetes
 from sklearn.pipeline import make_pipeline
@@ -99,7 +100,6 @@ def test_rows_in_order_mark_those_of_another_class():
 
 
 def test_labels_have_points_and_their_own_place():
-    pd = pytest.importorskip("pandas")
     pytest.importorskip("formulaic")
     rng = np.random.default_rng(0)
     data = pd.DataFrame({"diet": np.tile(["rice", "meat"], 30)})

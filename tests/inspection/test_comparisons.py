@@ -1,6 +1,7 @@
 """Comparisons and ranks are averages over draws that one could write by hand."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from scipy.special import expit
@@ -13,8 +14,6 @@ from skboost.inspection import compare, rank
 from tests.cases import HIERARCHICAL, LINEAR, OTHERS, fitted
 
 from ..kinds import Linear, Logistic, Poisson, over
-
-pd = pytest.importorskip("pandas")
 
 ROWS, N = LINEAR | {"ordered classes": OTHERS["ordered classes"]}, 8000
 

@@ -1,6 +1,7 @@
 """Methods of the last step of a pipeline, called with the rows of the pipeline."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
 from sklearn.compose import make_column_transformer
@@ -12,8 +13,6 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 from skboost.inspection import ConvergenceDisplay, PosteriorDisplay, pipeline_method
 
 from ..kinds import Logistic, OnlineLinear
-
-pd = pytest.importorskip("pandas")
 
 RNG = np.random.default_rng(0)
 TABLE = pd.DataFrame(

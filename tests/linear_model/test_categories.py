@@ -5,6 +5,7 @@ import runpy
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import GroupKFold, cross_val_score
@@ -14,7 +15,6 @@ from skboost.linear_model import _groups
 
 from ..kinds import GroupedLinear, Linear, Logistic, OnlineLinear
 
-pd = pytest.importorskip("pandas")
 ORDER = ["none", "low", "high"]
 
 

@@ -3,14 +3,13 @@
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 
 from skboost.priors import LaplacePrior, NormalPrior, StudentTPrior
 
 from ..kinds import Linear, Logistic, Poisson
-
-pd = pytest.importorskip("pandas")
 
 RNG = np.random.default_rng(0)
 X = pd.DataFrame(RNG.standard_normal((30, 3)), columns=["age", "dose", "pulse"])

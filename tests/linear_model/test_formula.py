@@ -4,6 +4,7 @@ import os
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
@@ -14,7 +15,6 @@ from skboost.strategies import GreedySearch
 from ..kinds import FLAT, GroupedLinear, GroupedLogistic, GroupedPoisson
 
 Linear, Logistic, Ordinal, Poisson = FLAT
-pd = pytest.importorskip("pandas")
 pytest.importorskip("formulaic")
 
 # Scales that follow the data know of products, which arrays do not say.

@@ -3,13 +3,12 @@
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from ..cases import HIERARCHICAL, fitted
 from ..kinds import GroupedLinear, GroupedLogistic, GroupedPoisson, over
-
-pd = pytest.importorskip("pandas")
 
 
 @pytest.fixture(scope="module")

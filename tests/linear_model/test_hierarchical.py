@@ -5,6 +5,7 @@ import warnings
 from copy import copy
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from skboost.inspection import GroupEffectsDisplay
@@ -13,8 +14,6 @@ from skboost.priors import HalfNormalPrior
 from ..cases import fitted as cached
 from ..kinds import GroupedLinear, GroupedLogistic, GroupedPoisson
 from .conftest import response, written
-
-pd = pytest.importorskip("pandas")
 
 EVERY = [GroupedLinear, GroupedLogistic, GroupedPoisson]
 

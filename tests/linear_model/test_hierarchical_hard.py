@@ -4,6 +4,7 @@ import datetime
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -13,8 +14,6 @@ from skboost.priors import HalfTPrior
 from ..kinds import GROUPED, over
 
 GroupedLinear, GroupedLogistic, GroupedOrdinal, GroupedPoisson = GROUPED
-
-pd = pytest.importorskip("pandas")
 
 
 def rows(n=60, n_groups=6, n_others=5):

@@ -17,7 +17,6 @@ from ..kinds import GROUPED, over
 
 GroupedLinear, GroupedLogistic, GroupedOrdinal, GroupedPoisson = GROUPED
 
-pd = pytest.importorskip("pandas")
 
 PRIORS = {
     "prior_scale": 1.0, "intercept_scale": 3.0, "scale_prior": HalfNormalPrior(1.0)

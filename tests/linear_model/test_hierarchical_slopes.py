@@ -1,6 +1,7 @@
 """Slopes of groups: correlated with intercepts, without these, without coefficients."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from skboost.priors import HalfNormalPrior, LKJPrior
@@ -8,7 +9,6 @@ from skboost.priors import HalfNormalPrior, LKJPrior
 from ..kinds import GroupedLinear, GroupedLogistic, GroupedPoisson, over
 from .conftest import response, written
 
-pd = pytest.importorskip("pandas")
 EVERY = [GroupedLinear, GroupedLogistic, GroupedPoisson]
 OPTIONS = {"groups": ["pupil"], "slopes": {"pupil": ["day"]}, "random_state": 0}
 

@@ -1,6 +1,7 @@
 """Rows that lack a value are refused or left out, in arrays, frames and formulas."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
@@ -14,7 +15,6 @@ Linear, Logistic, Ordinal, Poisson = FLAT
 GroupedLinear, GroupedLogistic, GroupedOrdinal, GroupedPoisson = GROUPED
 EVERY, NAMES = FLAT + GROUPED, [one.__name__[7:-10] for one in FLAT + GROUPED]
 
-pd = pytest.importorskip("pandas")
 
 FAST = {"max_iter": 1, "random_state": 0, "prior_scale": "auto"}
 RNG = np.random.default_rng(0)

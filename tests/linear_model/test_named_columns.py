@@ -5,6 +5,7 @@ from functools import partial
 from inspect import signature
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
@@ -17,8 +18,6 @@ from skboost.priors import NormalPrior
 
 from ..cases import FLAT, HIERARCHICAL, OTHERS, each
 from ..kinds import GroupedPoisson, Poisson
-
-pd = pytest.importorskip("pandas")
 
 EVERY = FLAT | HIERARCHICAL | {"ordered classes": OTHERS["ordered classes"]}
 RNG = np.random.default_rng(3)

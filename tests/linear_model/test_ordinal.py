@@ -1,6 +1,7 @@
 """Ordered classes: cumulative logits with a posterior over thresholds."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
@@ -72,7 +73,6 @@ def test_predictions_average_over_the_posterior(fitted):
 
 
 def test_classes_have_the_order_that_is_given(fitted):
-    pd = pytest.importorskip("pandas")
     model, X, rank = fitted
     assert model.classes_.tolist() == GRADES.tolist()
     y = pd.Series(pd.Categorical(GRADES[rank], categories=GRADES, ordered=True))

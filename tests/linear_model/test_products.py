@@ -1,6 +1,7 @@
 """Formulas with products of columns that lie far from zero."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -9,7 +10,6 @@ from ..kinds import FLAT, GROUPED, over
 Linear, Logistic, Ordinal, Poisson = FLAT
 GroupedLinear, GroupedLogistic, GroupedOrdinal, GroupedPoisson = GROUPED
 
-pd = pytest.importorskip("pandas")
 pytest.importorskip("formulaic")
 
 FAR = 2020.0

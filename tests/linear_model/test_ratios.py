@@ -1,6 +1,7 @@
 """Ratios of odds and rates are exponentials of what the posterior knows."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.datasets import load_iris
@@ -62,7 +63,6 @@ def test_odds_of_three_classes_are_against_one_of_them(three):
     for name, level in (("lower", 0.1), ("odds_ratio", 0.5), ("upper", 0.9)):
         error = np.log(table[name]) - np.quantile(expected, level, axis=0)
         assert np.all(np.abs(error) < 0.06 * expected.std(axis=0))
-    pytest.importorskip("pandas")
     names = list(table.index[[0, 4, 5]])
     assert names == ["a vs b: x0", "a vs b: intercept", "c vs b: x0"]
     turned = three.odds_ratios(0.8, reference="c")
@@ -115,7 +115,6 @@ def test_rate_ratios_leave_the_dispersion_out(likelihood):
 @over("kind", [GroupedLogistic, GroupedPoisson], slow=[GroupedLogistic])
 def test_ratios_within_groups_leave_scales_out(kind):
     y = COUNTS > 2 if kind is GroupedLogistic else COUNTS
-    pd = pytest.importorskip("pandas")
     hours = np.random.default_rng(1).standard_normal(60)
     X = pd.DataFrame({"hours": hours, "school": np.arange(60) % 10})
     model = kind(groups=["school"], max_iter=1, random_state=0).fit(X, y)
@@ -160,7 +159,6 @@ def test_what_means_nothing_is_refused(three):
     ],
 )
 def test_tables_say_under_which_prior_they_stand(settings, short, told):
-    pytest.importorskip("pandas")
     X, y = logistic_data(60, [1.0, -2.0])
     model = Logistic(random_state=0, **settings).fit(X, y)
     table = model.odds_ratios()

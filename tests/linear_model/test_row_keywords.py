@@ -95,7 +95,6 @@ def test_groups_have_trials_too():
 
 @pytest.mark.parametrize("groups", [False, True])
 def test_trials_that_the_fit_had_by_name_are_found_by_it(groups):
-    pd = pytest.importorskip("pandas")
     kept = TRIALS > 0
     frame = pd.DataFrame({"x": X[kept, 0], "g": np.arange(24)[kept] % 3})
     frame["tried"], y = TRIALS[kept], Y[kept]

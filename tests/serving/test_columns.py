@@ -3,12 +3,12 @@
 import runpy
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 
 from ..cases import KINDS, LINEAR, ONLINE, SVI, each
 
-pd = pytest.importorskip("pandas")
 CASES = KINDS | ONLINE | SVI | {"exposure": LINEAR["negative binomial"]}
 
 

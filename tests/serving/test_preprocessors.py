@@ -1,6 +1,7 @@
 """Steps of a pipeline before the model are written with it."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.compose import make_column_transformer
@@ -52,7 +53,6 @@ def test_exported_pipelines_predict_the_same(name, tmp_path):
 
 
 def test_graphs_have_the_scaler_and_columns_may_have_names(tmp_path):
-    pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(X, columns=list("abcd"))
     steps = make_column_transformer((StandardScaler(), ["d", "b"]))
     pipe = make_pipeline(steps, OnlineLinear()).fit(frame, ETA)
@@ -116,7 +116,6 @@ def test_steps_of_another_model_are_refused(tmp_path):
 
 def people(n, seed=0):
     """A table with numbers, strings and gaps in both."""
-    pd = pytest.importorskip("pandas")
     rng = np.random.default_rng(seed)
     table = pd.DataFrame(
         {
