@@ -18,6 +18,8 @@ from skboost.inspection import (
 )
 from skboost.posterior import MixturePosterior
 
+from ..kinds import over
+
 pytest.importorskip("matplotlib").use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")
 Text = pytest.importorskip("matplotlib.text").Text
@@ -147,6 +149,15 @@ PICTURES = {
 }
 
 
+# Another picture has its names in the same places.
+ALIKE = (
+    "intervals of several scales", "many groups", "classes along a column",
+    "classes by labels", "quantiles", "counts", "convergence", "evidence by texts",
+    "groups", "numbers of a column",
+)  # fmt: skip
+each_picture = over("picture", PICTURES, slow=ALIKE)
+
+
 def plot(picture, names, ax=None):
     display = PICTURES[picture](NAMES[names])
     display, settings = display if isinstance(display, tuple) else (display, {})
@@ -179,7 +190,7 @@ def assert_apart(boxes):
 
 
 @pytest.mark.filterwarnings("error:constrained_layout")
-@pytest.mark.parametrize("picture", PICTURES)
+@each_picture
 def test_names_of_any_length_are_whole_inside_and_apart(picture, texts):
     said, sizes = {}, {}
     for names in NAMES:
@@ -197,7 +208,7 @@ def test_names_of_any_length_are_whole_inside_and_apart(picture, texts):
 
 
 @pytest.mark.filterwarnings("ignore:constrained_layout")
-@pytest.mark.parametrize("picture", PICTURES)
+@each_picture
 def test_figures_of_the_caller_keep_their_size(picture, texts):
     n = N_PANELS.get(picture, 1)
     settings = {"figsize": (9.0 * n, 7.0), "squeeze": False, "layout": "constrained"}
