@@ -34,7 +34,10 @@ class FittingEstimator(ParameterNames, CallbackSupportMixin, BaseEstimator):
     # Of a fit that takes long, where no `Checkpoint` keeps it.
     _instead_of_checkpoint = ""
     # What to say of a matrix that is not positive definite in rounding.
-    _if_singular = ""
+    _if_singular = (
+        "A covariance of the parameters is singular in rounding: columns of X are of "
+        "too different sizes, or priors too wide for them. Standardise X."
+    )
 
     def __new__(cls, *args, **kwargs):
         refuse_unknown(cls.__name__, cls.__init__, cls._elsewhere, kwargs)
@@ -86,7 +89,7 @@ class FittingEstimator(ParameterNames, CallbackSupportMixin, BaseEstimator):
             running = {k: v for k, v in vars(self).items() if k in surviving}
             vars(self).clear()
             vars(self).update(before, **running)
-            if self._if_singular and isinstance(error, np.linalg.LinAlgError):
+            if isinstance(error, np.linalg.LinAlgError):
                 raise ValueError(self._if_singular) from error
             raise
 

@@ -13,7 +13,6 @@ from skboost._sklearn import InstanceOf, Interval, StrOptions, fit_context
 from skboost.fitting import FittingEstimator, callback_data, warn_where_called
 from skboost.linear_model._methods import POSITIVE
 from skboost.linear_model._model import Layout, feature_names
-from skboost.linear_model._online_model import SINGULAR
 from skboost.linear_model._sources import row_weights
 from skboost.online import ONLINE_METHODS, gaussian_of
 from skboost.posterior import Mixture, MixturePosterior
@@ -123,6 +122,11 @@ class OnlineEstimator(FittingEstimator):
 
     _instead_of_checkpoint = (
         "Pass some rows at a time to partial_fit, and pickle the estimator in between."
+    )
+    _if_singular = (
+        "The precision of the coefficients is singular in floating point: columns of X "
+        "lie too far from zero, or are too large. Centre and scale them. What was "
+        "learned before this batch is kept."
     )
 
     @fit_context(prefer_skip_nested_validation=True)
@@ -236,7 +240,7 @@ class OnlineEstimator(FittingEstimator):
     def _check_precision(self):
         """Refuse a posterior that floating point can not hold."""
         if not all(stream.sound for stream in self._streams):
-            raise ValueError(SINGULAR)
+            raise ValueError(self._if_singular)
 
     # --- what is known
 

@@ -13,11 +13,6 @@ from skboost.online import ONLINE_METHODS, DiagonalStream, FullStream, Rule, den
 from skboost.serving import GaussianPart, shares
 from skboost.targets import Centre, NormalNoise
 
-SINGULAR = (
-    "The precision of the coefficients is singular in floating point: columns of X lie "
-    "too far from zero, or are too large. Centre and scale them. What was learned "
-    "before this batch is kept."
-)
 _STREAMS = {"diag": DiagonalStream, "full": FullStream}
 # What lies further from zero than so many standard deviations of its prior is measured
 # from the first row. Standardised columns never are.
@@ -148,10 +143,7 @@ class OnlineModel:
         X = with_ones(X) if self.layout.intercept else X
         for stream, response in zip(streams, self.responses.outputs(y), strict=True):
             absorb = stream.absorb if self.batch_size is None else stream.absorb_batch
-            try:
-                stream, record = absorb(X, response, weight)
-            except np.linalg.LinAlgError as error:
-                raise ValueError(SINGULAR) from error
+            stream, record = absorb(X, response, weight)
             after.append(stream)
             records.append(record)
         losses = self.responses.losses(after, records, y)

@@ -229,7 +229,7 @@ def test_pictures_of_effects_say_their_scale_order_and_intervals(fitted):
     model = fitted[0]
     words = {"Linear": "units of the response", "Poisson": "log rate"}
     display = GroupEffectsDisplay.from_estimator(model, level=0.8)
-    said = display.ax_.get_xlabel()
+    said = " ".join(display.ax_.get_xlabel().split())
     kind = type(model).__name__.split("Hierarchical")[1].removesuffix("Regression")
     scale = words.get(kind, "log odds")
     assert said == f"effect of school, {scale}: mean, 50 % and 80 % interval"
