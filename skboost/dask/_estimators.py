@@ -22,13 +22,22 @@ class WorkerTables(BlockTables):
     """Tables that stay where Dask has put them; only sums come back.
 
     Sums are added in the order of the blocks, so that the number of workers and the
-    death of one matter by rounding alone.
+    death of one matter by rounding alone. `client` is that of the workers, or None.
     """
+
+    client = None
 
     def map(self, func):
         """``func`` of every table, computed where the table is."""
         import dask
 
+        if getattr(self.client, "status", None) == "closed":
+            raise RuntimeError(
+                "The rows of this fit were with the workers of a client that is closed "
+                "now, and posterior_, intervals and what remains are computed when "
+                "they are first asked for. Ask for them, or pickle the model, before "
+                "the client is closed. Predictions need no rows."
+            )
         tables = [dask.delayed(limited)(func, table) for table in self._tables]
         return dask.compute(*tables)
 
@@ -55,6 +64,7 @@ def rows_on_workers(estimator, reader, X, y=None, sample_weight=None, offset=Non
     summary = reader.together(summaries[k] for k in used)
     tables = _kept([dask.delayed(_coded)(raw[k], reader.coded) for k in used])
     rows = WorkerTables(tables, summary.n_rows, X.shape[1])
+    rows.client = _client()
     rows.summary = reader.known(summary)
     estimator.n_features_in_ = X.shape[1]
     vars(estimator).pop("feature_names_in_", None)
@@ -98,17 +108,21 @@ def _blocks(name, array, n_blocks=None):
     return blocks
 
 
+def _client():
+    """The current client, or None."""
+    try:
+        from distributed import default_client
+
+        return default_client()
+    except (ImportError, ValueError):
+        return None
+
+
 def _kept(tables):
     """Computed once and kept on the workers; without workers, computed when needed."""
     import dask
 
-    try:
-        from distributed import default_client
-
-        default_client()
-    except (ImportError, ValueError):
-        return tables
-    return list(dask.persist(*tables))
+    return tables if _client() is None else list(dask.persist(*tables))
 
 
 # --- on the workers
@@ -205,6 +219,8 @@ class DaskBayesianLogisticRegression(BoostedBayesianLogisticRegression):
     and added in the order of the blocks. Up to rounding the fit is that of the same
     rows in memory, for any number of workers, and it goes on when one dies. Without
     a client every sum computes the blocks anew, one chunk for each thread at a time.
+    ``posterior_``, intervals and what remains need the rows when they are first asked
+    for, and so the client; predictions do not.
 
     Parameters, attributes and methods are those of the estimator for rows in memory.
     ``predict``, ``predict_proba`` and ``decision_function`` of a Dask array are lazy.

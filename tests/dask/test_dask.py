@@ -15,6 +15,7 @@ from skboost.dask import (
     DaskBayesianPoissonRegression,
     DaskGaussianMixture,
 )
+from skboost.dask import _estimators as estimators
 from skboost.dask._estimators import WorkerTables
 from skboost.strategies import GreedySearch
 
@@ -110,6 +111,22 @@ def test_lazy_predictions_evaluate_nothing_more(far):
     model.set_params(max_iter="auto").fit(far["X"], far["labels"])
     model.predict_proba(far["X"]).compute()
     assert "report" not in vars(model._fit)
+
+
+def test_what_needs_rows_of_a_closed_client_says_so(data, far, monkeypatch):
+    class Client:
+        status = "running"
+
+    monkeypatch.setattr(estimators, "_client", Client)
+    _, model = pair("labels")
+    model.set_params(orbit=2).fit(far["X"], far["labels"])
+    monkeypatch.setattr(Client, "status", "closed")
+    model.predict_proba(far["X"]).compute()
+    for name in ("posterior_", "remaining_kl_interval_"):
+        with pytest.raises(RuntimeError, match="a client that is closed now"):
+            getattr(model, name)
+    monkeypatch.setattr(Client, "status", "running")
+    assert model.posterior_.mean().shape == (5,)
 
 
 @pytest.mark.slow
