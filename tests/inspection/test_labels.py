@@ -211,10 +211,10 @@ def test_names_of_any_length_are_whole_inside_and_apart(picture, texts):
 @each_picture
 def test_figures_of_the_caller_keep_their_size(picture, texts):
     n = N_PANELS.get(picture, 1)
-    settings = {"figsize": (9.0 * n, 7.0), "squeeze": False, "layout": "constrained"}
+    settings = {"figsize": (5.0 * n, 7.0), "squeeze": False, "layout": "constrained"}
     figure, axes = plt.subplots(1, n, **settings)
     plot(picture, "twelve", axes[0] if n > 1 else axes[0, 0])
-    assert figure.get_size_inches().tolist() == [9.0 * n, 7.0]
+    assert figure.get_size_inches().tolist() == [5.0 * n, 7.0]
     found = texts(figure)
     for one in axes[0]:
         below = [*one.get_xticklabels(), one.xaxis.label]
