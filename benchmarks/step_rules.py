@@ -58,10 +58,11 @@ class Clock:
         self.marks, self.points, self.began = [], 0, time.process_time()
 
     def counted(self, function):
-        """A function of points, the last argument, that are counted."""
+        """A function of points that are counted."""
 
         def counting(*args, **more):
-            self.points += len(args[-1])
+            # Before them is the target, and after them how it is evaluated.
+            self.points += len(next(a for a in args[::-1] if not isinstance(a, bool)))
             return function(*args, **more)
 
         return counting
