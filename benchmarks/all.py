@@ -75,7 +75,8 @@ RUNS = (
                       "--objectives", "decaying", "--name", "p1_table_2_intercept"),
         15),
     Run("p0_tables", ("--sets", "ds1", "--replicates", "3", "--iterations", "35",
-                      "--bases", "laplace", "--intercepts", "no", "--name",
+                      "--bases", "laplace", "--intercepts", "no", "--methods",
+                      "predefined", "--objectives", "decaying", "--name",
                       "p1_table_1"), 10),
     *(Run("p0_solver", ("--replicates", "10", "--iterations", "50", *arguments), 40,
           (name,))
