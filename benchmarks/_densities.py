@@ -44,7 +44,9 @@ class Task:
     def fit(self, **options):
         """The fitted posterior and the number of iterations."""
         if self.data is not None:
-            model = BoostedBayesianLogisticRegression(fit_intercept=False, **options)
+            # The prior of the density: by default its scale is learned.
+            prior = {"prior": "normal", "prior_scale": 1.0, "fit_intercept": False}
+            model = BoostedBayesianLogisticRegression(**prior, **options)
             model.fit(*self.data)
             return model.posterior_, model.n_iter_
         result = boost_posterior(self.log_density, self.dim, **self.options, **options)

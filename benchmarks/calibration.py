@@ -28,7 +28,9 @@ def by_simulation(report, n_simulations, dim=5, n_rows=100, n_ranks=99, n_bins=1
             # One class only: the estimator refuses it; counted as not used.
             ranks[s] = -1
             continue
-        model = BoostedBayesianLogisticRegression(fit_intercept=False, random_state=s)
+        # The prior that coefficients are drawn from: by default its scale is learned.
+        prior = {"prior": "normal", "prior_scale": 1.0, "fit_intercept": False}
+        model = BoostedBayesianLogisticRegression(**prior, random_state=s)
         fit, seconds, _ = timed(model.fit, X, y)
         draws = fit.posterior_.sample(n_ranks, random_state=s)
         ranks[s] = (draws < theta).sum(axis=0)

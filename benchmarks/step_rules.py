@@ -123,7 +123,9 @@ class Regression(NamedTuple):
 
     @staticmethod
     def model(**options):
-        return BoostedBayesianLogisticRegression(fit_intercept=False, **options)
+        # That of the density: by default its scale is learned.
+        prior = {"prior": "normal", "prior_scale": 1.0, "fit_intercept": False}
+        return BoostedBayesianLogisticRegression(**prior, **options)
 
     def log_density(self, theta):
         prior = -0.5 * (theta**2 + np.log(2 * np.pi)).sum(axis=1)
