@@ -95,6 +95,9 @@ RUNS = (
                       "line-search", "AdaFW", "--name", "p0_eicu_all_rows"), 15),
     Run("p0_figures", (), 12),
     Run("p0_figures", ("--grid", "--replicates", "10"), 60, ("p0_grid",)),
+    *(Run("p0_figures", ("--grid", "--replicates", "10", "--sets", "ds1",
+                         "--corrective", rule), 30, (f"p0_grid_{rule}",))
+      for rule in ("away", "pairwise")),
     Run("step_rules", (), 25),
     Run("strategies", (), 10),
     Run("random_component", (), 10),

@@ -2,7 +2,7 @@
 
     python benchmarks/p0_figures.py [--replicates 3] [--iterations 10] [--draws 100]
                                     [--rows 3000] [--sets ds1 eicu ring] [--draw]
-    python benchmarks/p0_figures.py --grid [--iterations 5] [--corrective away]
+    python benchmarks/p0_figures.py --grid [--corrective away] [--sets ds1]
 
 Four step rules (predefined, line search, adaptive, adaptive as published) by three
 corrective rules, without refinement, all iterations done, for components by the joint
@@ -18,8 +18,9 @@ plane from a start on it, where every further component matters.
 ``--grid`` is every setting of adaptive steps in the paper's appendix C.4 (tau, 1/eta
 and the first estimate, 60 in all) in the Lipschitz form of its appendix C.1, with the
 safeguard and as printed: on ds1_100_test by the residual ELBO, and on the ring by the
-joint gain, one seed each. With ``--corrective`` away or pairwise steps (Fig. 3) it
-counts the kinds of steps over all settings, and writes ``p0_grid_CORRECTIVE.json``.
+joint gain. Shares of the kinds of steps are those of all settings and seeds, in all and
+by iteration (Fig. 3); with ``--corrective`` away or pairwise steps they are written to
+``p0_grid_CORRECTIVE.json``.
 
 Writes ``results/p0_figures.json`` or ``p0_grid.json``, and in ``doc/_static`` the
 pictures ``p0_elbo.png`` (Fig. 1, centre and right), ``p0_parameters.png`` (Figs 2 and
@@ -29,7 +30,7 @@ running anything.
 
 from _harness import Report, parser, shared_module, timed  # isort: skip
 
-from itertools import product
+from itertools import product, zip_longest
 
 import numpy as np
 from figures import legend_below, plt, results, save
@@ -249,11 +250,7 @@ def grid(args):
             found = np.array([gain for gain, _ in runs])
             found = found.reshape(len(TAU), len(DECREASE), len(INITIAL), len(seeds))
             found = found.mean(axis=3)
-            steps = "".join(steps for _, steps in runs)
-            report.row(
-                "60 settings: share of the kinds of steps", data=name, rule=rule,
-                **{kind: steps.count(k) / len(steps) for k, kind in KINDS.items()},
-            )  # fmt: skip
+            add_shares(report, name, rule, [steps for _, steps in runs])
             report.row(
                 "60 settings: last ELBO over the first, nats", data=name, rule=rule,
                 least=found.min(), median=np.median(found), most=found.max(),
@@ -266,6 +263,21 @@ def grid(args):
                 report.row(
                     f"{name}, {rule}: means over first estimates", tau=tau, **cells
                 )
+
+
+def add_shares(report, name, rule, runs):
+    """Shares of the kinds of steps over runs, in all and by iteration from the second."""
+    columns = {"all": "".join(runs)}
+    # A run that ended before takes no step.
+    columns |= {
+        t + 2: "".join(each) for t, each in enumerate(zip_longest(*runs, fillvalue="0"))
+    }
+    for t, steps in columns.items():
+        report.row(
+            "60 settings: share of the kinds of steps", data=name, rule=rule,
+            iteration=t,
+            **{kind: steps.count(k) / len(steps) for k, kind in KINDS.items()},
+        )  # fmt: skip
 
 
 def gained(run, common, rule, seed):
