@@ -266,9 +266,9 @@ def grid(args):
 
 
 def add_shares(report, name, rule, runs):
-    """Shares of the kinds of steps over runs, in all and by iteration from the second."""
+    """Shares of the kinds of steps over runs, in all and by iteration."""
     columns = {"all": "".join(runs)}
-    # A run that ended before takes no step.
+    # The first iteration takes none; a run that ended before takes no further one.
     columns |= {
         t + 2: "".join(each) for t, each in enumerate(zip_longest(*runs, fillvalue="0"))
     }
