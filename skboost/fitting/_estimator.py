@@ -71,7 +71,8 @@ class FittingEstimator(ParameterNames, CallbackSupportMixin, BaseEstimator):
         """A fit that fails leaves the estimator as it was.
 
         So does one that is interrupted, unless it had a new posterior to keep: what was
-        fitted is set all at once.
+        fitted is set all at once. A singular matrix becomes a `ValueError` that says
+        what to do.
         """
         before = dict(vars(self))
         # What scikit-learn sets on an estimator while its callbacks run, and takes off

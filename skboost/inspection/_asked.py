@@ -1,6 +1,6 @@
 """What questions about rows share: a fitted model with draws, and columns of rows."""
 
-import inspect
+from contextlib import suppress
 from copy import copy
 from inspect import signature
 
@@ -63,42 +63,38 @@ def pipeline_method(pipe, method, *args, **kwargs):
             "whose methods can be called themselves."
         )
     check_is_fitted(pipe)
-    call = getattr(_named_last_step(pipe), method, None)
+    last, _ = last_step(pipe)
+    call = getattr(last, method, None)
     if not callable(call):
         raise AttributeError(
             f"The last step of pipe has no method {method!r}: it is a "
-            f"{type(pipe[-1]).__name__}."
+            f"{type(last).__name__}."
         )
-    if len(pipe) > 1 and next(iter(inspect.signature(call).parameters), None) == "X":
+    if next(iter(signature(call).parameters), None) == "X":
         if args:
-            args = (pipe[:-1].transform(args[0]), *args[1:])
+            args = (last_step(pipe, args[0])[1], *args[1:])
         elif "X" in kwargs:
-            kwargs = kwargs | {"X": pipe[:-1].transform(kwargs["X"])}
+            kwargs = kwargs | {"X": last_step(pipe, kwargs["X"])[1]}
     return call(*args, **kwargs)
 
 
 def last_step(model, X=None):
-    """What a search or a pipeline ends with, or the model, and rows as that takes
-    them."""
+    """What a search or a pipeline ends with, or the model, and rows as that takes them.
+
+    Where only the steps before know names, the last step is a copy that has them.
+    """
     model = getattr(model, "best_estimator_", model)
     if not isinstance(model, Pipeline):
         return model, X
-    if X is not None and len(model) > 1:
-        X = model[:-1].transform(X)
-    return _named_last_step(model), X
-
-
-def _named_last_step(pipe):
-    """The last step; a copy with names where only the steps before know them."""
-    last = pipe[-1]
-    known = hasattr(last, "feature_names_in_") or not hasattr(pipe, "feature_names_in_")
-    if known or not hasattr(last, "set_feature_names"):
-        return last
-    try:
-        names = pipe[:-1].get_feature_names_out()
-    except AttributeError:  # a step that names nothing
-        return last
-    return copy(last).set_feature_names(names)
+    before, last = model[:-1], model[-1]
+    if X is not None and len(before):
+        X = before.transform(X)
+    asks = hasattr(model, "feature_names_in_") and hasattr(last, "set_feature_names")
+    if asks and not hasattr(last, "feature_names_in_"):
+        # A step that names nothing leaves the model without names.
+        with suppress(AttributeError):
+            last = copy(last).set_feature_names(before.get_feature_names_out())
+    return last, X
 
 
 # --- a fitted model with draws
@@ -117,7 +113,7 @@ class Asked:
         piped = isinstance(self.model, Pipeline)
         if piped:
             check_is_fitted(self.model)
-        self.last = _named_last_step(self.model) if piped else self.model
+        self.last, _ = last_step(self.model)
         if not hasattr(self.last, "_responses"):
             raise TypeError(
                 "model must be a regression or a classifier of skboost.linear_model, "
