@@ -101,7 +101,7 @@ def quantile_residuals(model, X, y, *, n=1000, random_state=0, **keywords):
         As in `sample_predictive`.
     y : array-like of shape (n_samples,)
         Responses; with ``trials`` numbers of successes. Classes have the order of
-        ``classes_``.
+        ``classes_``, and ordered ones that of ``categories_``.
     n : int, default=1000
         Draws of the posterior.
     random_state : int, RandomState instance or None, default=0

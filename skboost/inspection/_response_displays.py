@@ -81,9 +81,11 @@ class PredictiveCheckDisplay:
         y, kind, classes = asked.coded(X, y), asked.kind(X), asked.classes
         drawn = drawn_responses(asked, X, n)
         if classes is not None:
-            order = np.argsort(classes)
-            drawn = order[np.searchsorted(classes[order], drawn)]
-            labels, kind = [str(one) for one in classes], "class"
+            # Ordered classes stand along their scale.
+            scale = getattr(asked.last, "categories_", classes)
+            ranks = np.argsort(scale)
+            y, drawn = ranks[y], ranks[np.searchsorted(classes, drawn)]
+            labels, kind = [str(one) for one in scale], "class"
             counted = np.arange(len(classes) + 1) - 0.5
         elif kind == "response":
             p = (np.arange(_N_QUANTILES) + 0.5) / _N_QUANTILES

@@ -222,7 +222,7 @@ class ClassAnswers(Answers, ClassifierMixin):
         if layout.outputs and not self._one_against_rest:
             return contrast_table(self, reference, level, increment)
         if reference is not None:
-            first = self.classes_[:1].tolist()[0]
+            first = getattr(self, "categories_", self.classes_)[:1].tolist()[0]
             against = "all others" if layout.outputs else repr(first)
             raise ValueError(
                 f"reference must be None: odds are against {against} here; got "
@@ -345,7 +345,7 @@ class BayesianClassifier(ClassAnswers):
         parts = linear_predictors(X, self._model_.layout.intercept, theta)
         for rows, eta in parts:
             own = None if averaged is None else averaged[rows]
-            responses = DrawnClasses(self._given(drawn, eta), own)
+            responses = DrawnClasses(self._given(drawn, eta), own, model.ranks)
             yield rows, responses if trials is None else responses.tried(trials[rows])
 
     def _linear_part(self, theta):

@@ -123,13 +123,15 @@ class DrawnClasses:
     """Classes with probabilities (n_rows, n_draws, n_classes) under every draw.
 
     `averaged` (n_rows, n_classes) are those of new responses where they are no averages
-    over draws: sharpened ones, and those of models against all others.
+    over draws: sharpened ones, and those of models against all others. `ranks` are
+    places of classes on their scale, where this is not the order of sorting.
     """
 
     kind = "probability"
 
     proba: np.ndarray
     averaged: np.ndarray | None = None
+    ranks: np.ndarray | None = None
 
     def mean(self):
         """Probabilities given every draw; of two classes, of the second."""
@@ -159,6 +161,8 @@ class DrawnClasses:
     def distribution(self, codes):
         """See `DrawnNumbers`; classes are in their order."""
         p = self.proba.mean(axis=1) if self.averaged is None else self.averaged
+        if self.ranks is not None:
+            p, codes = p[:, np.argsort(self.ranks)], self.ranks[codes]
         upto = np.take_along_axis(p.cumsum(axis=1), codes[:, None], axis=1)[:, 0]
         return upto - p[np.arange(len(codes)), codes], upto
 

@@ -273,6 +273,9 @@ class GroupPredictive:
     def log_counted(self, *rows_and_counts):
         """Log probability of counts of both classes, (n,)."""
         *rows, failures, successes = rows_and_counts
+        if self.model.ranks is not None:
+            # The second of two is the lower one.
+            failures, successes = successes, failures
         return self._by_row(
             lambda k, eta: log_binomial_of(failures[k], successes[k], eta), rows
         )

@@ -18,6 +18,7 @@ from skboost.linear_model._count_predictive import (
 )
 from skboost.linear_model._drawn import DrawnClasses, DrawnCounts, DrawnNumbers
 from skboost.linear_model._predictive import mixture_log_density, mixture_quantiles
+from skboost.linear_model._sources import ranks_of
 from skboost.linear_model._summary import level_and_spread, log_rate, summary_of
 from skboost.serving import (
     GroupedClassifier,
@@ -146,7 +147,7 @@ class ClassResponse(Response):
 
     def drawn(self, model, eta):
         """Responses under draws; see `skboost.linear_model._drawn`."""
-        return DrawnClasses(model.drawn(eta))
+        return DrawnClasses(model.drawn(eta), ranks=model.ranks)
 
     def quantiles(self, model, eta, p):
         """Of the probability of the second class, (n, n_levels)."""
@@ -155,7 +156,10 @@ class ClassResponse(Response):
 
 @dataclass(frozen=True, eq=False)
 class OrdinalResponse(ClassResponse):
-    """Labels of classes in ascending order, with a prior of gaps between thresholds."""
+    """Labels of classes, also in ascending order, with a prior of gaps between
+    thresholds."""
+
+    categories: np.ndarray
 
     @property
     def likelihood(self):
@@ -164,7 +168,8 @@ class OrdinalResponse(ClassResponse):
 
     def plain(self, **arrays):
         """The plain model of draws."""
-        return GroupedOrdinal(classes=self.classes, **arrays)
+        ranks = ranks_of(self.categories)
+        return GroupedOrdinal(classes=self.classes, ranks=ranks, **arrays)
 
     def further(self, unit):
         """Gaps between neighbouring thresholds, whose logarithms are normal."""
@@ -174,7 +179,7 @@ class OrdinalResponse(ClassResponse):
     def thresholds(self, model):
         has_intercept = model.coef.shape[1] > model.numbers.width
         draws = model.thresholds - (model.coef[:, -1:] if has_intercept else 0.0)
-        pairs = zip(self.classes[:-1], self.classes[1:], strict=True)
+        pairs = zip(self.categories[:-1], self.categories[1:], strict=True)
         return {f"{a}|{b}": one for (a, b), one in zip(pairs, draws.T, strict=True)}
 
     def quantiles(self, model, eta, p):

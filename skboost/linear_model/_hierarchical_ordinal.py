@@ -2,6 +2,7 @@
 
 import numpy as np
 from sklearn.metrics import accuracy_score
+from sklearn.utils.validation import check_is_fitted
 
 from skboost._parameters import keeps_parameters
 from skboost._sklearn import StrOptions, fit_context
@@ -34,7 +35,7 @@ class BoostedHierarchicalOrdinalRegression(BoostedHierarchicalLogisticRegression
         All classes in ascending order. ``"auto"`` is the order of an ordered pandas
         categorical, else that of sorting: "high" < "low" for strings. Meta-estimators
         of scikit-learn replace labels by codes; with `categories` of strings these
-        stand for the same classes, and ``classes_`` has the codes in ascending order.
+        stand for the same classes.
     fit_intercept : bool, default=True
         Whether the first threshold, minus the intercept, is free; else it is zero.
     scale_prior, prior_scale
@@ -47,7 +48,9 @@ class BoostedHierarchicalOrdinalRegression(BoostedHierarchicalLogisticRegression
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        In ascending order.
+        Sorted, as those of every classifier; columns of probabilities follow them.
+    categories_ : ndarray of shape (n_classes,)
+        The same in ascending order.
     posterior_ : TransformedPosterior
         Over (coefficients, intercept, standard deviations of group effects, their
         correlations, gap_1, ...): the first threshold is minus the intercept, and every
@@ -182,6 +185,12 @@ class BoostedHierarchicalOrdinalRegression(BoostedHierarchicalLogisticRegression
         return coef, steps.cumsum(axis=1), scales, effects
 
     @property
+    def categories_(self):
+        """All classes in ascending order."""
+        check_is_fitted(self)
+        return self._model_.response.categories
+
+    @property
     def thresholds_(self):
         """Posterior means, increasing."""
         mean = self.posterior_.mean()
@@ -191,14 +200,15 @@ class BoostedHierarchicalOrdinalRegression(BoostedHierarchicalLogisticRegression
     def _labels(self, X, y):
         order = order_of(self.categories, X, y)
         labels = check_labels(one_for_each_row(self, X, y))
-        classes = np.unique(labels) if order is None else order
+        classes = np.unique(labels if order is None else order)
         if len(classes) < 2:
             raise ValueError(
                 "y must hold labels of at least two classes; got one class. "
                 + NAME_CATEGORIES
             )
-        response = OrdinalResponse(classes)
-        return response, codes_of(labels, classes, NAME_CATEGORIES).astype(float)
+        categories = classes if order is None else order
+        codes = codes_of(labels, categories, NAME_CATEGORIES)
+        return OrdinalResponse(classes, categories), codes.astype(float)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -23,7 +23,7 @@ from skboost.linear_model._model import (
     priors_of,
 )
 from skboost.linear_model._predictive import Predictive, posterior_draws
-from skboost.linear_model._sources import Labels, codes_of
+from skboost.linear_model._sources import Labels, codes_of, ranks_of
 from skboost.linear_model._summary import sizes
 from skboost.serving import OrdinalClassifier, between_thresholds
 from skboost.targets import CumulativeLogits, OrdinalTarget, bounded_exp
@@ -48,13 +48,18 @@ def _class_weights(n_classes, table):
 class OrdinalModel(LinearModel):
     """A linear model of ordered classes, which are named in their order."""
 
-    classes: np.ndarray
+    categories: np.ndarray
 
     target = OrdinalTarget
 
+    @property
+    def ranks(self):
+        """See `ranks_of`."""
+        return ranks_of(self.categories)
+
     def start(self, target, rows):
         """The mode, by ascent from the shares of the classes."""
-        n_classes = len(self.classes)
+        n_classes = len(self.categories)
         (counts,) = rows.sum(partial(_class_weights, n_classes), 1)
         below = np.cumsum(counts + 0.5)[:-1] / (counts.sum() + 0.5 * n_classes)
         gaps = np.log(np.maximum(np.diff(logit(below)), 0.01))
@@ -73,9 +78,10 @@ class OrdinalModel(LinearModel):
         model = OrdinalClassifier(
             n,
             True,
-            self.classes,
+            np.sort(self.categories),
             draws[:, : n + 1],
             thresholds_of(0.0, draws[:, n + 1 :]),
+            self.ranks,
         )
         return OrdinalPredictive(model)
 
@@ -85,7 +91,8 @@ class OrdinalModel(LinearModel):
         thresholds = model.thresholds - model.draws[:, -1:]
         coef, _ = self.means(mixture)
         return {
-            "classes_": self.classes,
+            "classes_": model.classes,
+            "categories_": self.categories,
             "coef_": coef[0],
             "thresholds_": thresholds.mean(axis=0),
         }
@@ -107,12 +114,13 @@ class OrdinalPredictive(Predictive):
         return self._by_row(X, lambda p: logsumexp(p, axis=1) - np.log(p.shape[1]))
 
     def interval(self, X, tails):
-        """Quantiles of every probability, (n, n_classes, 2)."""
+        """Quantiles of probabilities, (n, n_classes, 2), or of the second of two."""
 
         def ends(logs):
             return np.moveaxis(np.quantile(np.exp(logs), tails, axis=1), 0, -1)
 
-        return self._by_row(X, ends)
+        found = self._by_row(X, ends)
+        return found[:, 1] if found.shape[1] == 2 else found
 
     def aleatoric(self, X):
         """Expected entropy given the parameters, (n,)."""
@@ -130,7 +138,8 @@ class OrdinalPredictive(Predictive):
             ends = np.zeros((*above.shape[:2], 1))
             logs = np.concatenate([log_expit(above), ends], axis=2) + between
             logs += np.concatenate([ends, log_expit(-above)], axis=2)
-            found.append(answer(logs))
+            ranks = self.model.ranks
+            found.append(answer(logs if ranks is None else logs[..., ranks]))
         return np.concatenate(found)
 
 
@@ -142,7 +151,7 @@ class Ranks(Labels):
 
     def ranked(self, before, categories, X, y):
         """Labels, (n_samples,), or their ranks by `categories` or the model before."""
-        self.order = order_of(categories, X, y) if before is None else before.classes
+        self.order = order_of(categories, X, y) if before is None else before.categories
         if self.order is None:
             return y
         self.named = np.arange(len(self.order))
@@ -165,9 +174,7 @@ class BoostedBayesianOrdinalRegression(BayesianClassifier, FlatRegression):
         All classes in ascending order. ``"auto"`` is the order of an ordered pandas
         categorical, else that of sorting: "high" < "low" for strings. Meta-estimators
         of scikit-learn replace labels by codes; with `categories` of strings these
-        stand for the same classes, and ``classes_`` has the codes in ascending order.
-        Scorers of probabilities there, such as "neg_log_loss", suppose the order of
-        sorting and are wrong under another; `log_predictive_density` is right in any.
+        stand for the same classes.
     prior, prior_scale
         As in `BoostedBayesianPoissonRegression`, with the same defaults.
     intercept_scale : "auto" or float, default="auto"
@@ -180,7 +187,9 @@ class BoostedBayesianOrdinalRegression(BayesianClassifier, FlatRegression):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        In ascending order.
+        Sorted, as those of every classifier; columns of probabilities follow them.
+    categories_ : ndarray of shape (n_classes,)
+        The same in ascending order.
     posterior_ : MixturePosterior
         Over (coefficients, intercept, log_gap_1, ...): the first threshold is minus the
         intercept, and every further one is ``exp(log_gap)`` above the one before. The
@@ -313,7 +322,7 @@ class BoostedBayesianOrdinalRegression(BayesianClassifier, FlatRegression):
 
     def _given(self, theta, eta):
         gaps = theta[:, len(self._model_.layout.features) + 1 :]
-        return between_thresholds(thresholds_of(0.0, gaps), eta)
+        return between_thresholds(thresholds_of(0.0, gaps), eta, self._model_.ranks)
 
     staged_predict_proba = staged_predict_proba
 
@@ -340,7 +349,7 @@ class BoostedBayesianOrdinalRegression(BayesianClassifier, FlatRegression):
             likelihood=CumulativeLogits(len(classes)),
             **priors,
             temperature=self.temperature,
-            classes=np.asarray(classes),
+            categories=np.asarray(classes),
         )
 
 

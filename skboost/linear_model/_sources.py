@@ -216,6 +216,12 @@ def codes_of(y, classes, advice="Drop these rows, or fit again with all classes.
     return order[np.searchsorted(classes, y, sorter=order)]
 
 
+def ranks_of(categories):
+    """Places of sorted classes among `categories`; None where these are sorted."""
+    ranks = np.argsort(categories)
+    return ranks if np.any(np.diff(ranks) < 0) else None
+
+
 def check_labels(labels):
     """Refuse missing labels, labels of several types, and what is no label."""
     if labels.dtype.kind in "OfM":

@@ -129,6 +129,8 @@ class GroupedClassifier(GroupedModel):
     """Two classes."""
 
     classes: object = None
+    # See `Classifier`.
+    ranks = None
 
     def predict_proba(self, X, offset=None):
         """Probabilities of both classes, (n_samples, 2)."""
@@ -157,6 +159,8 @@ class GroupedClassifier(GroupedModel):
 class GroupedOrdinal(GroupedClassifier):
     """Ordered classes."""
 
+    ranks: object = None
+
     @property
     def thresholds(self):
         """Increasing, (n_draws, K - 1), of linear predictors with their intercept."""
@@ -168,7 +172,7 @@ class GroupedOrdinal(GroupedClassifier):
 
     def drawn(self, eta):
         """Of all classes."""
-        return between_thresholds(self.thresholds, eta)
+        return between_thresholds(self.thresholds, eta, self.ranks)
 
 
 @dataclass

@@ -210,6 +210,8 @@ class Classifier(Model):
 
     classes: object
     sharpening: float = field(default=1.0, kw_only=True)
+    # Places of the classes on their scale, where this is not the order of sorting.
+    ranks = None
 
     def proba(self, X):
         """Probabilities of all classes for rows that were checked."""
@@ -316,10 +318,12 @@ class OrdinalClassifier(Classifier):
 
     draws: object
     thresholds: object
+    ranks: object
 
     def drawn(self, X):
         """Probabilities under every draw, (n, n_draws, n_classes)."""
-        return between_thresholds(self.thresholds, np.asarray(X @ self.draws.T))
+        eta = np.asarray(X @ self.draws.T)
+        return between_thresholds(self.thresholds, eta, self.ranks)
 
     def _all(self, X):
         return self.drawn(X).mean(axis=1)
@@ -330,12 +334,13 @@ class OrdinalClassifier(Classifier):
         return self.thresholds.size
 
 
-def between_thresholds(thresholds, eta):
-    """Probabilities (n, n_draws, K) from thresholds (n_draws, K - 1)."""
+def between_thresholds(thresholds, eta, ranks):
+    """Probabilities (n, n_draws, K) from thresholds (n_draws, K - 1), in the order of
+    `ranks`; None is ascending."""
     out = np.ones((*eta.shape, thresholds.shape[1] + 1))
     out[..., :-1] = sigmoid(thresholds - eta[:, :, None])
     out[..., 1:] -= out[..., :-1].copy()
-    return out
+    return out if ranks is None else out[..., ranks]
 
 
 @dataclass

@@ -178,7 +178,7 @@ def test_regressions_without_groups(data):
     theta = plain.posterior_.sample(2, 0)
     joint = plain.make_log_joint(X, data[name])(theta)
     assert_allclose(model.make_log_joint(data, data[name])(theta), joint)
-    assert model.classes_.tolist() == ["low", "mid", "high"]
+    assert model.categories_.tolist() == ["low", "mid", "high"]
     without = fitted("y ~ 0 + class", data)
     assert without.intercept_ == 0.0 and len(without.coef_) == 3
 
@@ -207,7 +207,7 @@ def test_frames_of_polars(data):
     same(model, expected)
     assert_allclose(model.predict(frame), expected.predict(data))
     grades = fitted("grade ~ x", frame, Ordinal)
-    assert grades.classes_.tolist() == kinds
+    assert grades.categories_.tolist() == kinds
     gaps = frame.with_columns(pl.when(pl.col("k") > 0).then(pl.col("x")).alias("x"))
     assert fitted("y ~ x", gaps, missing="drop").n_dropped_ == 30
 

@@ -4,12 +4,10 @@ from inspect import getdoc, signature
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.model_selection import cross_val_predict
+from numpy.testing import assert_allclose
 
 from .. import kinds
-from ..cases import GLM, GROUPED, LINEAR, OTHERS, PLAIN, X, fitted
-from ..kinds import GroupedOrdinal, Ordinal
+from ..cases import GROUPED, LINEAR, OTHERS, X, fitted
 
 CASES = LINEAR | OTHERS
 
@@ -94,36 +92,3 @@ def test_missing_labels_are_refused(name):
     for y[3] in (None, np.nan):
         with pytest.raises(ValueError, match="a label in every row; got|NaN"):
             case.new().fit(**case.data() | {"y": y})
-
-
-ORDER = ["low", "middle", "high", "top"]
-ORDINAL = {
-    "flat": (Ordinal(categories=ORDER, **PLAIN, **GLM), X),
-    "groups": (
-        GroupedOrdinal(categories=ORDER, groups=[2], handle_unknown="population"),
-        GROUPED,
-    ),
-}
-
-
-@kinds.over("name", ORDINAL, slow=["groups"])
-def test_codes_of_ordered_classes_stand_for_the_classes(name):
-    model, rows = ORDINAL[name]
-    model.set_params(random_state=0, max_iter=1)
-    ranks = np.digitize(X[:, 0] + np.sin(np.arange(48.0)), [-1.0, 0.5, 1.5])
-    labels = np.array(ORDER)[ranks]
-    sorted_labels, codes = np.unique(labels, return_inverse=True)
-    proba = model.fit(rows, labels).predict_proba(rows)
-    assert_array_equal(model.classes_, ORDER)
-    coded = model.fit(rows, codes)
-    assert_array_equal(sorted_labels[coded.classes_], ORDER)
-    assert_array_equal(coded.predict_proba(rows), proba)
-    assert_array_equal(
-        sorted_labels[coded.predict(rows)], np.array(ORDER)[proba.argmax(1)]
-    )
-    with pytest.raises(ValueError, match="Name all classes in categories"):
-        model.fit(rows, codes + 1)
-    if name == "groups":
-        return
-    crossed = cross_val_predict(model, rows, labels, cv=2, method="predict_proba")
-    assert (crossed.argmax(axis=1) == ranks).mean() > 0.4
