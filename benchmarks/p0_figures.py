@@ -2,7 +2,7 @@
 
     python benchmarks/p0_figures.py [--replicates 3] [--iterations 10] [--draws 100]
                                     [--rows 3000] [--sets ds1 eicu ring] [--draw]
-    python benchmarks/p0_figures.py --grid [--corrective away] [--sets ds1]
+    python benchmarks/p0_figures.py --grid [--corrective away] [--sets ds1] [--draw]
 
 Four step rules (predefined, line search, adaptive, adaptive as published) by three
 corrective rules, without refinement, all iterations done, for components by the joint
@@ -23,9 +23,9 @@ by iteration (Fig. 3); with ``--corrective`` away or pairwise steps they are wri
 ``p0_grid_CORRECTIVE.json``.
 
 Writes ``results/p0_figures.json`` or ``p0_grid.json``, and in ``doc/_static`` the
-pictures ``p0_elbo.png`` (Fig. 1, centre and right), ``p0_parameters.png`` (Figs 2 and
-4) and ``p0_kinds.png`` (Fig. 3). ``--draw`` makes the pictures from that file without
-running anything.
+pictures ``p0_elbo.png`` (Fig. 1, centre and right) and ``p0_parameters.png`` (Figs 2
+and 4), or ``p0_kinds_CORRECTIVE.png`` (Fig. 3). ``--draw`` makes the pictures from that
+file without running anything.
 """
 
 from _harness import Report, parser, shared_module, timed  # isort: skip
@@ -311,13 +311,8 @@ class Curves:
         found = self.found[data, objective, corrective, step][what]
         return np.array(found.split(), dtype=float)
 
-    def steps(self, data, objective, corrective, step):
-        """Letters of all steps of all seeds."""
-        found = self.found[data, objective, corrective, step]["steps"]
-        return found.replace(" ", "")
 
-
-def panels(lines, columns, size, draw, xlabel="iteration", **options):
+def panels(lines, columns, size, draw, **options):
     """A figure with a panel for each line and column, which `draw` fills and names."""
     shape = len(lines), len(columns)
     figure, axes = plt.subplots(*shape, figsize=size, squeeze=False, **options)
@@ -325,7 +320,7 @@ def panels(lines, columns, size, draw, xlabel="iteration", **options):
         ax.set_title(draw(ax, lines[i], columns[k]), fontsize=9)
         ax.tick_params(labelsize=8)
     for ax in axes[-1]:
-        ax.set_xlabel(xlabel, fontsize=9)
+        ax.set_xlabel("iteration", fontsize=9)
     return figure, axes
 
 
@@ -375,32 +370,31 @@ def parameters_picture(curves):
     by_iteration("p0_parameters", "parameters of the mixture", draw)
 
 
-def kinds_picture(curves):
-    """Fig. 3: how often every kind of step was taken, over iterations and seeds."""
-    names = [(step, corrective) for step in STEP_SIZES for corrective in CORRECTIVE]
-    # A gap after every step rule.
-    places = [k + 0.4 * (k // len(CORRECTIVE)) for k in range(len(names))]
-
-    def draw(ax, objective, data):
-        steps = [curves.steps(data, objective, c, s) for s, c in names]
-        left = np.zeros(len(names))
-        for key, kind in KINDS.items():
-            share = np.array([text.count(key) / len(text) for text in steps])
-            ax.barh(places, share, left=left, label=kind, height=0.8,
-                    color=KIND_COLORS[key])  # fmt: skip
-            left += share
-        return f"{TITLES[data]}; {objective}"
-
-    figure, axes = panels(
-        ["relbo"], SHOWN, (7.6, 4.6), draw, "share of the steps",
-        sharex=True, sharey=True,
+def kinds_picture(corrective, out):
+    """Fig. 3: shares of the kinds of steps by iteration, over settings and seeds."""
+    (shares,) = (
+        rows for title, rows in results(f"p0_grid_{corrective}", out)["tables"].items()
+        if title.endswith("share of the kinds of steps")
     )  # fmt: skip
-    labels = [f"{step}; {corrective}" for step, corrective in names]
-    axes[0, 0].set_yticks(places, labels)
-    axes[0, 0].invert_yaxis()
-    axes[0, 0].set_xlim(0, 1)
+
+    def draw(ax, data, rule):
+        rows = [row for row in shares if (row["data"], row["rule"]) == (data, rule)]
+        rows = [row for row in rows if row["iteration"] != "all"]
+        t, below = [row["iteration"] for row in rows], np.zeros(len(rows))
+        for key, kind in KINDS.items():
+            share = np.array([row[kind] for row in rows])
+            ax.bar(t, share, bottom=below, label=kind, color=KIND_COLORS[key])
+            below += share
+        ax.set_xticks(t)
+        return f"{TITLES[data]}; {rule}"
+
+    data = sorted({row["data"] for row in shares})
+    height = 2.3 * len(data) + 0.7
+    figure, axes = panels(data, list(RULES), (7.6, height), draw, sharey=True)
+    for ax in axes[:, 0]:
+        ax.set_ylabel("share of the steps", fontsize=9)
     legend_below(figure, axes[:1, 0], 4)
-    save(figure, "p0_kinds")
+    save(figure, f"p0_kinds_{corrective}")
 
 
 def main():
@@ -413,13 +407,14 @@ def main():
     made.add_argument("--corrective", choices=CORRECTIVE, default="none")
     made.add_argument("--draw", action="store_true", help="pictures alone")
     args = made.parse_args()
-    if args.grid:
-        return grid(args)
     if not args.draw:
-        run_all(args)
-    curves = Curves(results("p0_figures", args.out))
-    for draw in (elbo_picture, parameters_picture, kinds_picture):
-        draw(curves)
+        (grid if args.grid else run_all)(args)
+    if not args.grid:
+        curves = Curves(results("p0_figures", args.out))
+        elbo_picture(curves)
+        parameters_picture(curves)
+    elif args.corrective != "none":
+        kinds_picture(args.corrective, args.out)
 
 
 if __name__ == "__main__":
