@@ -352,7 +352,8 @@ class BoostedBayesianLinearRegression(BayesianRegressor, FlatRegression):
         """Update the posterior by more data: that so far is the prior. Returns self.
 
         Scales that follow the data (``"auto"``, and the unit of ``"learn"``) are those
-        of the first call.
+        of the first call. With an inferred noise scale small errors of the calls
+        add up. ``search=GreedySearch(max_components=1)`` is faster and about as good.
 
         Parameters
         ----------

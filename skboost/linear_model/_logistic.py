@@ -255,7 +255,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, FlatRegression):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or RowBlocks
-            `skboost.RowBlocks` and large memory maps are never copied.
+            `skboost.RowBlocks` and large memory maps are not copied as a whole.
         y : array-like of shape (n_samples,), default=None
             Labels of at least two classes; None for `RowBlocks`, which have them.
         sample_weight : array-like of shape (n_samples,) or str, default=None

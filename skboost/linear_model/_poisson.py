@@ -210,7 +210,9 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, FlatRegression):
     def partial_fit(self, X, y, sample_weight=None, offset=None, exposure=None):
         """Update the posterior by more data: that so far is the prior. Returns self.
 
-        Scales that follow the data (``"auto"``) are those of the first call.
+        Scales that follow the data (``"auto"``) are those of the first call. Small
+        errors of the calls add up. ``search=GreedySearch(max_components=1)`` is faster
+        and about as good.
 
         Parameters
         ----------

@@ -264,8 +264,8 @@ class SVIGaussianMixture(BayesianMixture, SVIEstimator):
         X : array-like of shape (n_samples, n_features), or RowBlocks
             NaN is missing: under "diag" left out exactly, under "full" integrated out
             given the expected parameters, so that a row with gaps counts as a whole
-            row for the posterior's width. `RowBlocks` and large memory maps are never
-            copied; runs start from at most 65,536 of their rows.
+            row for the posterior's width. `RowBlocks` and large memory maps are not
+            copied as a whole; runs start from at most 65,536 of their rows.
         y : Ignored
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative; a weight of two is a row that stands twice.

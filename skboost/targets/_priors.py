@@ -316,9 +316,8 @@ class HorseshoePrior(Prior):
     2 % of the horseshoe's between a hundredth of the scale and a hundred times it, and
     bounded at zero.
 
-    Leave `prior_scale` to be learned, and a fit takes a second or two. At a fixed one
-    boosting follows the many shapes of the posterior for ten iterations, some ten
-    times as long: try ``max_iter=1``, whose predictions on 60 rows were as good.
+    Leave `prior_scale` to be learned. At a fixed one boosting follows the many shapes
+    of the posterior for ten iterations, which takes longer: try ``max_iter=1``.
 
     Parameters
     ----------
@@ -329,6 +328,12 @@ class HorseshoePrior(Prior):
     ----------
     Carvalho, Polson, Scott: The horseshoe estimator for sparse signals, Biometrika 97,
     2010.
+
+    Examples
+    --------
+    >>> from skboost import BoostedBayesianLinearRegression
+    >>> from skboost.priors import HorseshoePrior
+    >>> model = BoostedBayesianLinearRegression(prior=HorseshoePrior())
     """
 
     symmetric = True
