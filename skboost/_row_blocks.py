@@ -25,8 +25,9 @@ class RowBlocks:
     """Rows that come in blocks, as often as a fit asks for them.
 
     For data that do not fit into memory. ``fit(RowBlocks(...))`` of the boosted linear
-    models and of `SVIGaussianMixture` holds one block at a time. A fit reads all blocks
-    up to 40 times, so that they are better read from a binary file than parsed.
+    models and of `SVIGaussianMixture` holds one block at a time, and at the start up to
+    a twentieth of the rows. A fit reads all blocks five to twelve times by default, and
+    more often under other noise and priors: better from a binary file than parsed.
 
     Parameters
     ----------
