@@ -106,6 +106,12 @@ def age(content):
     return f"commit {content['commit']}{older}"
 
 
+def fingerprint(content):
+    """Of what a result found, whichever code it holds for."""
+    found = {key: one for key, one in content.items() if key not in ("code", "file")}
+    return hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()[:16]
+
+
 def hold(name, commit):
     """Say that the figures of a result are the same at `commit`, which lies here."""
     path = RESULTS / f"{name}.json"

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import matplotlib
 import numpy as np
+from _record import fingerprint
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402  (after the backend is set)
@@ -29,13 +30,16 @@ GREY = "#555555"
 
 
 def results(name, folder=_ROOT / "benchmarks" / "results"):
-    """The content of ``NAME.json``."""
-    return json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+    """The content of ``NAME.json``, and its name as ``"file"``."""
+    text = (folder / f"{name}.json").read_text(encoding="utf-8")
+    return json.loads(text) | {"file": name}
 
 
-def save(figure, name):
-    """Write ``doc/_static/NAME.png``."""
-    figure.savefig(STATIC / f"{name}.png")
+def save(figure, name, *contents):
+    """Write ``doc/_static/NAME.png``, which says of what results it is a picture."""
+    drawn = {content["file"]: fingerprint(content) for content in contents}
+    path = STATIC / f"{name}.png"
+    figure.savefig(path, metadata={"Results": json.dumps(drawn)})
     plt.close(figure)
 
 
@@ -60,12 +64,9 @@ def few_rows():
     usual = {"log loss": "LRCV", "regression": "BayesianRidge"}
     shown = {"fixed": ORANGE, "default": BLUE}
     labels = {"fixed": "fixed scale", "default": "default"}
+    halves = [results(f"few_rows_{half}") for half in ("tune", "judge")]
     for axes, table in zip(grid, KINDS, strict=True):
-        rows = [
-            row
-            for half in ("tune", "judge")
-            for row in results(f"few_rows_{half}")["tables"][table]
-        ]
+        rows = [row for half in halves for row in half["tables"][table]]
         loss = {(row["set"], row["rows"], row["model"]): row["loss"] for row in rows}
         cases = list(dict.fromkeys((row["set"], row["rows"]) for row in rows))
         for model, color in shown.items():
@@ -85,19 +86,20 @@ def few_rows():
         xlabel="behind BayesianRidge (linear within 0.02)", title="numbers: RMSE"
     )
     legend_below(figure, grid[:1], 2)
-    save(figure, "few_rows")
+    save(figure, "few_rows", *halves)
 
 
 def by_rows(name, file, lines, ylabel):
     """Columns of a file's first table by number of rows: label, colour and marker."""
-    rows, *_ = results(file)["tables"].values()
+    content = results(file)
+    rows, *_ = content["tables"].values()
     figure, axes = plt.subplots(figsize=(6.4, 3.2))
     for column, (label, color, marker) in lines.items():
         n, values = ([row[key] for row in rows] for key in ("rows", column))
         axes.plot(n, values, f"{marker}-", color=color, label=label)
     axes.set(xscale="log", yscale="log", xlabel="rows", ylabel=ylabel)
     figure.legend(loc="outside upper center", ncols=2)
-    save(figure, name)
+    save(figure, name, content)
 
 
 def many_rows():
@@ -134,7 +136,8 @@ def differences(axes, series):
 
 def held_out_mixtures():
     """Held-out log density of mixtures by default less that of GaussianMixture."""
-    rows = results("mixtures")["tables"]["held-out nats a row"]
+    content = results("mixtures")
+    rows = content["tables"]["held-out nats a row"]
     labels = {
         "boosted": ("BoostedGaussianMixture", ORANGE),
         "auto": ('BoostedGaussianMixture("auto")', BLUE),
@@ -154,12 +157,13 @@ def held_out_mixtures():
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     axes.set_xlabel("nats a held-out row ahead of GaussianMixture (linear within 0.1)")
     figure.legend(loc="outside upper center", ncols=3)
-    save(figure, "held_out_mixtures")
+    save(figure, "held_out_mixtures", content)
 
 
 def topics_perplexity():
     """Perplexity of held-out halves over seconds, by method."""
     data = {"ap_bow": "Associated Press", "nyt_bow": "New York Times"}
+    contents = {file: results(f"topics_{file}") for file in data}
     figure, grid = plt.subplots(1, 2, figsize=(8.0, 3.4))
     styles = {
         "SVI": (BLUE, "o", "skboost"),
@@ -167,7 +171,7 @@ def topics_perplexity():
         "scikit-learn batch": (VERMILION, "^", "scikit-learn, batch"),
     }
     for axes, (file, name) in zip(grid, data.items(), strict=True):
-        rows = results(f"topics_{file}")["tables"][
+        rows = contents[file]["tables"][
             f"{file}: held-out document completion, mean over seeds"
         ]
         for method, (color, marker, label) in styles.items():
@@ -189,7 +193,7 @@ def topics_perplexity():
         axes.xaxis.set_minor_formatter(NullFormatter())
     grid[0].set_ylabel("perplexity, lower is better")
     legend_below(figure, grid[:1], 3)
-    save(figure, "topics_perplexity")
+    save(figure, "topics_perplexity", *contents.values())
 
 
 def streams():
@@ -198,23 +202,25 @@ def streams():
         "default rate": ("online_streams", "average cumulative log loss"),
         "best rate in hindsight": ("online_hindsight", "at the best rate in hindsight"),
     }
+    contents = {file: results(file) for file, _ in tables.values()}
     figure, axes = plt.subplots(figsize=(6.4, 3.4))
     series = {
         label: {
             row["stream"]: (row["minus SGD"], 2.0 * row["se of it"])
-            for row in results(file)["tables"][table]
+            for row in contents[file]["tables"][table]
             if row["method"] == "NGVI"
         }
         for label, (file, table) in tables.items()
     }
     differences(axes, series)
     axes.set_xlabel("nats a row behind SGD with the best of 24 rates")
-    save(figure, "streams")
+    save(figure, "streams", *contents.values())
 
 
 def dear_densities():
     """Evaluations that a surrogate asks for, with and without a gradient."""
-    tables = results("dear_densities")["tables"]
+    content = results("dear_densities")
+    tables = content["tables"]
     rows = [row for row in tables["tuned"] + tables["judged"] if row["converged"]]
     names = list(dict.fromkeys(row["density"] for row in rows))
     figure, axes = plt.subplots(figsize=(6.4, 4.0))
@@ -234,12 +240,13 @@ def dear_densities():
     axes.invert_yaxis()
     axes.set(xlim=(0, None), xlabel="evaluations of the density until the fit ends")
     figure.legend(loc="outside upper center", ncols=2)
-    save(figure, "dear_densities")
+    save(figure, "dear_densities", content)
 
 
 def orbit_curves():
     """KL against seconds: components, orbits, both, and how long nutpie takes."""
-    tables = dict(results("orbit_curves")["tables"])
+    content = results("orbit_curves")
+    tables = dict(content["tables"])
     nutpie = {row["target"]: row["CPU s"] for row in tables.pop("nutpie", [])}
     figure, grid = plt.subplots(2, 2, figsize=(8.4, 6.4))
     for axes, (name, rows) in zip(grid.flat, tables.items(), strict=True):
@@ -266,7 +273,7 @@ def orbit_curves():
     for axes in grid[:, 0]:
         axes.set_ylabel("KL (nats)")
     legend_below(figure, grid.flat, 3)
-    save(figure, "orbit_curves")
+    save(figure, "orbit_curves", content)
 
 
 # --- svi_plus.py: bounds by epoch
@@ -277,9 +284,10 @@ METHODS = ["batch", "SVI", "SVI+ M=10", "SVI+ M=50", "SVI+ M=100", "SVI+ M=150"]
 def svi_plus_curves():
     """Means by epoch, two data sets by two ways to start."""
     starts = {"random_from_data": "rows of the data", "random": "random shares"}
+    contents = {start: results(f"svi_plus_{start}") for start in starts}
     figure, grid = plt.subplots(2, 2, figsize=(7.6, 5.8))
     for line, (start, words) in zip(grid, starts.items(), strict=True):
-        tables = results(f"svi_plus_{start}")["tables"]
+        tables = contents[start]["tables"]
         for axes, data in zip(line, ("synthetic", "pima"), strict=True):
             for row in tables[f"{data}, 2 clusters: mean ELBO by epoch"]:
                 named = [(int(k[6:]), v) for k, v in row.items() if "epoch" in k]
@@ -288,7 +296,7 @@ def svi_plus_curves():
             axes.set(xscale="log", xlabel="epoch", title=f"{data}, from {words}")
         line[0].set_ylabel("mean ELBO (nats)")
     legend_below(figure, figure.axes, 6, last=METHODS)
-    save(figure, "svi_plus_curves")
+    save(figure, "svi_plus_curves", *contents.values())
 
 
 # --- matrix_factorization.py and topics.py: bounds by epoch
@@ -296,7 +304,8 @@ def svi_plus_curves():
 
 def matrix_factorization_curves():
     """Mean and range over all starts."""
-    curves = results("matrix_factorization_curves_1m")["curves"]
+    content = results("matrix_factorization_curves_1m")
+    curves = content["curves"]
     cases = list(dict.fromkeys(curve["case"] for curve in curves))
     size = (4.0 * len(cases), 3.6)
     figure, grid = plt.subplots(1, len(cases), figsize=size, squeeze=False)
@@ -312,16 +321,17 @@ def matrix_factorization_curves():
         axes.set(title=case, xlabel="epoch", ylim=(best - 4e5, best + 2e4))
     grid[0, 0].set_ylabel("ELBO (nats): mean and range")
     legend_below(figure, grid[0, :1], 4)
-    save(figure, "matrix_factorization_curves")
+    save(figure, "matrix_factorization_curves", content)
 
 
 def topics_curves():
     """Mean differences to SVI with the larger batches, with two standard errors."""
     reference = "SVI, |S|=1000"
     data = {"nyt_bow": "New York Times", "ap_bow": "Associated Press"}
+    contents = {file: results(f"topics_{file}") for file in data}
     figure, grid = plt.subplots(1, 2, figsize=(8.4, 3.8))
     for axes, (file, name) in zip(grid, data.items(), strict=True):
-        found = results(f"topics_{file}")["curves"]
+        found = contents[file]["curves"]
         paths = {one["method"]: np.array(one["elbo"]) for one in found}
         for method, path in paths.items():
             gain = path - paths[reference][: len(path)]
@@ -334,7 +344,7 @@ def topics_curves():
         axes.xaxis.get_major_locator().set_params(integer=True)
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18))
     grid[0].set_ylabel(f"ELBO less that of {reference} (nats)")
-    save(figure, "topics_curves")
+    save(figure, "topics_curves", *contents.values())
 
 
 # Pictures by the name of their file in doc/_static.

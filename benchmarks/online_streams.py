@@ -254,12 +254,12 @@ LOOKS = {"SVA": "C0", "SVB": "C2", "NGVI": "C1", "SGD": "k",
          "SGD on expected loss": GREY}  # fmt: skip
 
 
-def picture(curves):
+def picture(content):
     """Average loss by row on four streams."""
     figure, grid = plt.subplots(2, 2, figsize=(7.6, 5.6))
     for ax, name in zip(grid.flat, SHOWN, strict=True):
         late = []
-        for curve in (c for c in curves if c["stream"] == name):
+        for curve in (c for c in content["curves"] if c["stream"] == name):
             if (method := curve["method"]) in LOOKS:
                 line = "--" if "SGD" in method else "-"
                 ax.plot(curve["rows"], curve["loss"], line, color=LOOKS[method],
@@ -270,7 +270,7 @@ def picture(curves):
         ax.set(xscale="log", title=name, xlabel="rows so far")
     figure.supylabel("average loss (nats)", fontsize="medium")
     legend_below(figure, figure.axes, 5)
-    save(figure, "online_loss")
+    save(figure, "online_loss", content)
 
 
 def main():
@@ -281,7 +281,7 @@ def main():
     options.add_argument("--draw", action="store_true", help="the picture alone")
     options = options.parse_args()
     if options.draw:
-        return picture(results("online_streams", options.out)["curves"])
+        return picture(results("online_streams", options.out))
     if options.average:
         report = Report("online_average", options.out, streams=options.replicates)
         return averaged(report, options.replicates)

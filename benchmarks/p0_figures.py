@@ -219,6 +219,7 @@ def run_all(args):
 TAU, DECREASE = (1.01, 1.1, 1.5, 2.0, 5.0), (0.1, 0.01, 0.5, 0.99)
 INITIAL = (0.01, 1.0, 100.0)
 RULES = {"safeguard": {}, "as printed": AS_PRINTED}
+_SHARES = "60 settings: share of the kinds of steps"
 
 
 def grid(args):
@@ -274,8 +275,7 @@ def add_shares(report, name, rule, runs):
     }
     for t, steps in columns.items():
         report.row(
-            "60 settings: share of the kinds of steps", data=name, rule=rule,
-            iteration=t,
+            _SHARES, data=name, rule=rule, iteration=t,
             **{kind: steps.count(k) / len(steps) for k, kind in KINDS.items()},
         )  # fmt: skip
 
@@ -302,6 +302,7 @@ class Curves:
     """The curves of a file of results, by data, objective, corrective rule and step."""
 
     def __init__(self, content):
+        self.content = content
         names = ("data", "objective", "corrective", "step")
         self.found = {tuple(e[n] for n in names): e for e in content["curves"]}
         self.data = [name for name in TITLES if any(k[0] == name for k in self.found)]
@@ -328,13 +329,13 @@ def panels(lines, columns, size, draw, **options):
 SHOWN, BY = ("ds1", "eicu"), ("kl", "relbo")
 
 
-def by_iteration(name, ylabel, draw):
+def by_iteration(name, ylabel, draw, content):
     """The data by the objectives; the curves of one panel are named below."""
     figure, axes = panels(SHOWN, BY, (7.6, 5.6), draw, sharex=True, sharey="row")
     for ax in axes[:, 0]:
         ax.set_ylabel(ylabel, fontsize=9)
     legend_below(figure, axes[:1, 0], 5)
-    save(figure, name)
+    save(figure, name, content)
 
 
 def elbo_picture(curves):
@@ -352,7 +353,9 @@ def elbo_picture(curves):
             ax.fill_between(t, mean - sd, mean + sd, color=color, alpha=0.13, lw=0)
         return f"{TITLES[data]}; {objective}"
 
-    by_iteration("p0_elbo", "ELBO over the first\ncomponent's (nats)", draw)
+    by_iteration(
+        "p0_elbo", "ELBO over the first\ncomponent's (nats)", draw, curves.content
+    )
 
 
 def parameters_picture(curves):
@@ -367,15 +370,13 @@ def parameters_picture(curves):
             ax.plot(t, mean + shift, color=METHOD_COLORS[k], lw=1.5, label=name)
         return f"{TITLES[data]}; {objective}"
 
-    by_iteration("p0_parameters", "parameters of the mixture", draw)
+    by_iteration("p0_parameters", "parameters of the mixture", draw, curves.content)
 
 
 def kinds_picture(corrective, out):
     """Fig. 3: shares of the kinds of steps by iteration, over settings and seeds."""
-    (shares,) = (
-        rows for title, rows in results(f"p0_grid_{corrective}", out)["tables"].items()
-        if title.endswith("share of the kinds of steps")
-    )  # fmt: skip
+    content = results(f"p0_grid_{corrective}", out)
+    shares = content["tables"][_SHARES]
 
     def draw(ax, data, rule):
         rows = [row for row in shares if (row["data"], row["rule"]) == (data, rule)]
@@ -394,7 +395,7 @@ def kinds_picture(corrective, out):
     for ax in axes[:, 0]:
         ax.set_ylabel("share of the steps", fontsize=9)
     legend_below(figure, axes[:1, 0], 4)
-    save(figure, f"p0_kinds_{corrective}")
+    save(figure, f"p0_kinds_{corrective}", content)
 
 
 def main():

@@ -126,19 +126,19 @@ def shares_of(curves, method):
     return np.vstack([c["shares"] for c in curves if c["method"] == method])
 
 
-def draw_fig4(curves):
+def draw_fig4(content):
     figure, grid = plt.subplots(1, 3, figsize=(7.6, 2.6), sharey=True)
     for axes, (method, colour) in zip(grid, METHODS.items(), strict=True):
-        shares = shares_of(curves, method)
+        shares = shares_of(content["curves"], method)
         axes.bar(range(1, MOST + 1), shares.mean(axis=0), color=colour)
         axes.set(title=f"{method}, {len(shares)} runs", xlabel="cluster, by size")
     grid[0].set_ylabel("mean share of the rows")
-    save(figure, "p2_fig4")
+    save(figure, "p2_fig4", content)
 
 
-def draw_fig5(curves):
+def draw_fig5(content):
     figure, grid = plt.subplots(1, 3, figsize=(7.6, 2.8), sharex=True, sharey=True)
-    shown = {c["method"]: c for c in curves if "labels" in c}
+    shown = {c["method"]: c for c in content["curves"] if "labels" in c}
     for axes, method in zip(grid, METHODS, strict=True):
         X, labels = np.array(shown[method]["X"]), np.array(shown[method]["labels"])
         for k in range(labels.max() + 1):
@@ -147,14 +147,15 @@ def draw_fig5(curves):
             )
         axes.set(title=f"{method}: {labels.max() + 1} clusters", xlabel="first column")
     grid[0].set_ylabel("second column")
-    save(figure, "p2_fig5")
+    save(figure, "p2_fig5", content)
 
 
-def draw_fig6(curves):
+def draw_fig6(content):
     figure, axes = plt.subplots(figsize=(6.4, 3.2))
     places = np.arange(1, 6)
     for k, (method, colour) in enumerate(METHODS.items()):
-        sums = np.cumsum(shares_of(curves, method), axis=1)[:, : len(places)]
+        shares = shares_of(content["curves"], method)
+        sums = np.cumsum(shares, axis=1)[:, : len(places)]
         boxes = axes.boxplot(
             sums, positions=places + 0.25 * (k - 1), widths=0.2, patch_artist=True,
             manage_ticks=False, flierprops={"markersize": 2},
@@ -168,7 +169,7 @@ def draw_fig6(curves):
         xlabel="number of largest clusters", ylabel="share of the rows in them",
     )  # fmt: skip
     axes.legend(loc="lower right")
-    save(figure, "p2_fig6")
+    save(figure, "p2_fig6", content)
 
 
 def main():
@@ -183,9 +184,9 @@ def main():
             return report.not_run("all figures", "the shared data are not there")
         run(report, synthetic.gmm_4clusters()["X"], args.seeds)
         summarise(report)
-    curves = results("p2_figures", args.out)["curves"]
+    content = results("p2_figures", args.out)
     for draw in (draw_fig4, draw_fig5, draw_fig6):
-        draw(curves)
+        draw(content)
 
 
 if __name__ == "__main__":

@@ -269,7 +269,8 @@ def energy(metrics, stage, reference, seed):
 # --- pictures
 
 
-def draw_fig2(curves):
+def draw_fig2(content):
+    curves = content["curves"]
     figure, grid = plt.subplots(1, 2, figsize=(7.4, 3.3), sharex=True)
     looks = {
         "Hellinger": (BLUE, "-"), "KL(p || q)": (PURPLE, "-"),
@@ -292,7 +293,7 @@ def draw_fig2(curves):
         axes.set(xscale="log", yscale="log", ylabel=label)
         axes.set_xlabel("condition number of the covariance")
     legend_below(figure, grid[:1], 3)
-    save(figure, "p4_fig2")
+    save(figure, "p4_fig2", content)
 
 
 def draw_paths(axes, curves, x_of, y_of):
@@ -308,7 +309,8 @@ def draw_paths(axes, curves, x_of, y_of):
     axes.set_yscale("log")
 
 
-def draw_cauchy(curves):
+def draw_cauchy(content):
+    curves = content["curves"]
     figure, grid = plt.subplots(2, 2, figsize=(7.6, 5.6))
     x = cauchy_grid()
     log_p = np.asarray(ubvi.cauchy(x[:, None]))
@@ -322,7 +324,7 @@ def draw_cauchy(curves):
     grid[0, 1].set(xscale="symlog", ylim=(-25, 0), ylabel="log density, nats")
     draw_progress(grid[1], curves)
     legend_below(figure, (grid[0, 0],), 5, last=("target",))
-    save(figure, "p4_cauchy")
+    save(figure, "p4_cauchy", content)
 
 
 def draw_progress(grid, curves):
@@ -334,7 +336,8 @@ def draw_progress(grid, curves):
     grid[1].xaxis.set_minor_formatter("")
 
 
-def draw_banana(curves):
+def draw_banana(content):
+    curves = content["curves"]
     figure, grid = plt.subplots(2, 2, figsize=(7.6, 6.4))
     nodes, step = banana_grid()
     x, y = nodes[:, 0, 0], nodes[0, ::8, 1]
@@ -356,10 +359,11 @@ def draw_banana(curves):
     draw_paths(grid[1, 1], curves, lambda p: p[:, 0], lambda p: p[:, 2])
     grid[1, 1].set(xlabel="iteration", ylabel="KL(p ‖ q) in nats")
     legend_below(figure, (axes,), 5, last=("target",))
-    save(figure, "p4_banana")
+    save(figure, "p4_banana", content)
 
 
-def draw_fig4(curves):
+def draw_fig4(content):
+    curves = content["curves"]
     figure, grid = plt.subplots(1, 3, figsize=(8.0, 3.2), sharey=True)
     for axes, name in zip(grid, ubvi.T2_TASKS, strict=True):
         own = [curve for curve in curves if curve["task"] == name]
@@ -371,7 +375,7 @@ def draw_fig4(curves):
         axes.set(title=name, xlabel="iteration")
     grid[0].set_ylabel("energy distance over\nthat of one Gaussian")
     legend_below(figure, grid[:1], 3)
-    save(figure, "p4_fig4")
+    save(figure, "p4_fig4", content)
 
 
 def draw_fig1a():
@@ -419,7 +423,7 @@ def pictures(folder):
     draws = (draw_fig2, draw_cauchy, draw_banana, draw_fig4)
     for part, draw in zip(PARTS, draws, strict=True):
         if (folder / f"p4_{part}.json").exists():
-            draw(results(f"p4_{part}", folder)["curves"])
+            draw(results(f"p4_{part}", folder))
 
 
 def main():

@@ -20,7 +20,7 @@ from types import SimpleNamespace
 from _harness import Report, parser, timed  # isort: skip
 
 import numpy as np
-from figures import plt, save
+from figures import plt, results, save
 from p0_tables import PUBLISHED
 
 from skboost.approximation import Mixture, PooledDraws
@@ -179,7 +179,7 @@ def bars(report, divergences):
                 )  # fmt: skip
 
 
-def picture(divergences, steps):
+def picture(divergences, steps, content):
     """Medians with the middle 80 % of the runs, and the mean step."""
     made, axes = plt.subplots(1, 2, figsize=(9, 4.4))
     # Three rules find the same step: their markers lie inside of each other.
@@ -210,7 +210,7 @@ def picture(divergences, steps):
         ax.set_xticks(dims, [str(dim) for dim in dims])
         ax.minorticks_off()
     made.legend(loc="outside lower center", ncols=3)
-    save(made, "random_component")
+    save(made, "random_component", content)
 
 
 def main():
@@ -220,7 +220,8 @@ def main():
     )
     divergences, steps = tables(report, args.replicates)
     bars(report, divergences)
-    picture(divergences, steps)
+    report.save()
+    picture(divergences, steps, results("random_component", args.out))
 
 
 if __name__ == "__main__":

@@ -113,6 +113,22 @@ def test_links_to_results_have_their_age():
         assert not re.search(r"results/\w+\.json", text), f"{path}: use :results:"
 
 
+def test_pictures_are_of_the_present_results(scripts):
+    """A picture of numbers that have been measured again would contradict its page."""
+    fingerprint, named = (
+        scripts("_record").fingerprint,
+        re.compile(rb"Results\0({.*?})"),
+    )
+    for path in (FOLDER.parent / "doc" / "_static").glob("*.png"):
+        # A sketch without numbers, and what an example draws.
+        if path.stem in ("p4_fig1a", "quickstart"):
+            continue
+        found = named.search(path.read_bytes())
+        assert found, f"{path.name} does not say what it was drawn from"
+        for name, drawn in json.loads(found[1]).items():
+            assert drawn == fingerprint(RESULTS[name]), f"draw {path.name} again"
+
+
 @pytest.fixture
 def tree(scripts, tmp_path, monkeypatch):
     """A package of two rooms, a script that needs one of them, and its digest."""
