@@ -5,6 +5,7 @@ Every function takes the fitted model first: a regression or classifier of
 pipeline takes them.
 """
 
+import warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from skboost.approximation import psis
 from skboost.fitting import warn_where_called
 from skboost.inspection._asked import BY_ROW, Asked, last_step
 from skboost.posterior import arviz_groups, check_size
+from skboost.targets import OverdispersionWarning
 
 # Shape of the tail of weights above which a row is left out by another fit.
 _HEAVY = 0.7
@@ -267,7 +269,10 @@ def _without(asked, X, y, i):
     if asked.before is not None:
         step = model.steps[-1][0]
         fitting = {f"{step}__{name}": values for name, values in fitting.items()}
-    model.fit(rows_of(X, kept), rows_of(y, kept), **fitting)
+    with warnings.catch_warnings():
+        # The fit to all rows said so.
+        warnings.simplefilter("ignore", OverdispersionWarning)
+        model.fit(rows_of(X, kept), rows_of(y, kept), **fitting)
     one = Asked(model, 1, 0, asked.of_rows([i]).keywords, reported=False)
     row, own = one.rows(rows_of(X, [i]))
     return one.last.log_predictive_density(row, rows_of(y, [i]), **own)[0]

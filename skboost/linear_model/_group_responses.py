@@ -13,6 +13,7 @@ import numpy as np
 
 from skboost._math import sigmoid
 from skboost.linear_model._count_predictive import (
+    excess_of,
     log_mixed_probability,
     smallest_counts,
 )
@@ -231,21 +232,18 @@ class PoissonResponse(Response):
         levels = None if model.noise is None else np.log(model.noise)
         return eta, np.zeros_like(eta), levels, _even_weights(eta)
 
-    def pearson(self, model, data):
-        """Pearson's statistic of `GroupedData`, its variance if counts are Poisson, and
-        their weight.
-        """
+    def excess(self, model, data):
+        """Sums of `excess_of` over rows of `GroupedData`, medians over draws."""
         # At draws of everything, whose residuals are as large as those of the truth on
-        # average: no degrees of freedom are to be subtracted.
+        # average.
         n = len(data.rows.y)
         some = np.linspace(0, n - 1, min(n, _MOST_RESIDUALS)).astype(int)
         rows, numbers, sums = data.rows.taken(some), data.table.X[some], 0.0
         codes = [factor.codes for factor in rows.factors]
         for some, eta in model.predictors(numbers, codes, rows.offset):
-            rate, weight = bounded_exp(eta), rows.weight[some]
-            pearson = (rows.y[some, None] - rate) ** 2 / rate
-            sums += weight @ np.stack([pearson, 2.0 + 1.0 / rate])
-        return (*np.median(sums, axis=1), rows.weight.sum())
+            each = excess_of(rows.y[some, None], bounded_exp(eta))
+            sums += rows.weight[some] @ np.stack(each)
+        return np.median(sums, axis=1)
 
 
 class NegativeBinomialResponse(PoissonResponse):

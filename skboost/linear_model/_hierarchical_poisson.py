@@ -158,8 +158,8 @@ class BoostedHierarchicalPoissonRegression(CountAnswers, HierarchicalEstimator):
         Warns
         -----
         OverdispersionWarning
-            Where residuals of a Poisson likelihood are larger than Poisson counts have;
-            see `BoostedBayesianPoissonRegression.fit`. Group effects are in the rates.
+            Where counts vary more than Poisson counts, group effects apart; see
+            `BoostedBayesianPoissonRegression.fit`.
         """
         more = {"offset": offset, "exposure": exposure}
         return self._fit_rows(X, y, sample_weight=sample_weight, **more)
@@ -172,7 +172,7 @@ class BoostedHierarchicalPoissonRegression(CountAnswers, HierarchicalEstimator):
         grouped = read_groups(self, X, counts, sample_weight, response, offset)
         self._learn_groups(grouped, response, offset is not None, data)
         if response.noise_name is None:
-            warn_where_larger(*response.pearson(self._draws.model, grouped))
+            warn_where_larger(*response.excess(self._draws.model, grouped))
         return self
 
     predict = with_groups(CountAnswers.predict)

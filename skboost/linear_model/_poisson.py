@@ -124,7 +124,8 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, FlatRegression):
     Locatello et al. 2018 (Algorithm 1). Gelman et al.: Bayesian Data Analysis,
     2013, chapter 16 (generalised linear models). Cameron and Trivedi: Regression
     Analysis of Count Data, 2nd edition, 2013, chapter 3. Aitchison and Ho: The
-    multivariate Poisson-log normal distribution, Biometrika 76, 1989.
+    multivariate Poisson-log normal distribution, Biometrika 76, 1989. Dean, Journal
+    of the American Statistical Association 87, 1992 (test of overdispersion).
 
     Examples
     --------
@@ -200,8 +201,9 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, FlatRegression):
             Where more than half a nat of KL remains by estimate.
         OverdispersionWarning
             Where the residuals of a Poisson likelihood are so large that intervals of
-            90 % would cover less than 86 %: Pearson's statistic per degree of freedom
-            is above 1.25, and four standard errors above one.
+            90 % would cover less than 86 %: the variance of counts is above 1.25 times
+            their mean, and four standard errors above once that, by the score test of
+            Dean (1992). Events that end their own exposure, such as deaths, pass.
         """
         more = {"offset": offset, "exposure": exposure}
         return self._fit_rows(X, y, sample_weight=sample_weight, **more)

@@ -1,5 +1,7 @@
 """Answers from draws are what estimators say by quadrature, or what is done by hand."""
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -11,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skboost import SVIGaussianMixture
+from skboost.exceptions import OverdispersionWarning
 from skboost.inspection import (
     leave_one_out,
     quantile_residuals,
@@ -196,6 +199,18 @@ def test_a_row_that_weights_cannot_leave_out_is_left_out_by_a_fit():
         rough = leave_one_out(pipe, X, y, refit=False)
     assert not rough.refitted.any()
     assert abs(rough.pointwise[0] - expected) > 10.0
+
+
+def test_fits_without_a_row_do_not_say_again_that_counts_vary():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 1))
+    y = rng.poisson(np.exp(X[:, 0]) * rng.gamma(0.5, 2.0, 40))
+    X[0], y[0] = 4.0, 0
+    with pytest.warns(OverdispersionWarning):
+        model = Poisson(random_state=0, max_iter=1).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", OverdispersionWarning)
+        assert leave_one_out(model, X, y).refitted[0]
 
 
 def test_rows_of_classes_that_are_fitted_again_are_averages_over_the_posterior():

@@ -144,10 +144,25 @@ def test_poisson_counts_are_not_warned_of():
         for seed in range(5):
             rows, y, years = counted(60, dispersion=0, seed=seed)
             poisson_regression(max_iter=1).fit(rows, y, exposure=years)
-        # One far count of a few is no proof.
-        poisson_regression(max_iter=1).fit(X[:8], [0, 1, 0, 0, 2, 0, 4, 0])
+        # Two far counts of a few are no proof.
+        poisson_regression(max_iter=1).fit(X[:8], [0, 0, 0, 3, 0, 3, 0, 0])
         # Nor is anything where weights add up to less than there are coefficients.
         poisson_regression(max_iter=1).fit(X, 9 * Y, np.full(80, 0.01))
+
+
+@pytest.mark.parametrize("in_groups", [False, True])
+def test_deaths_that_end_their_exposure_are_not_warned_of(in_groups):
+    """Times of constant hazards are Poisson likelihoods, whatever the exposures are."""
+    for seed in range(2 if in_groups else 5):
+        rng = np.random.default_rng(seed)
+        rows = np.column_stack([rng.normal(size=200), np.arange(200) % 8])
+        time = rng.exponential(np.exp(3.0 - 0.5 * rows[:, 0]))
+        ends = rng.uniform(5.0, 36.0, 200)
+        kind = partial(of_groups, likelihood="poisson")
+        model = (kind if in_groups else poisson_regression)(max_iter=1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", OverdispersionWarning)
+            model.fit(rows, time < ends, exposure=np.minimum(time, ends))
 
 
 def test_an_exposure_is_the_exponential_of_an_offset(fitted):
