@@ -33,9 +33,9 @@ class BoostedHierarchicalOrdinalRegression(BoostedHierarchicalLogisticRegression
     ----------
     categories : "auto" or array-like of shape (n_classes,), default="auto"
         All classes in ascending order. ``"auto"`` is the order of an ordered pandas
-        categorical, else that of sorting: "high" < "low" for strings. Meta-estimators
-        of scikit-learn replace labels by codes; with `categories` of strings these
-        stand for the same classes.
+        categorical, else that of sorting: "high" < "low" for strings. With strings here
+        whole numbers in `y` are not ranks but places in the order of sorting, the codes
+        that meta-estimators of scikit-learn replace labels by.
     fit_intercept : bool, default=True
         Whether the first threshold, minus the intercept, is free; else it is zero.
     scale_prior, prior_scale

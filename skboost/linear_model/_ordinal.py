@@ -10,6 +10,7 @@ from sklearn.utils import column_or_1d
 from skboost._parameters import keeps_parameters
 from skboost._row_blocks import RowBlocks
 from skboost._sklearn import StrOptions, fit_context
+from skboost.fitting import warn_where_called
 from skboost.linear_model._class_predictive import entropy_of
 from skboost.linear_model._classifier import BayesianClassifier, staged_predict_proba
 from skboost.linear_model._flat import FlatRegression
@@ -172,9 +173,9 @@ class BoostedBayesianOrdinalRegression(BayesianClassifier, FlatRegression):
     ----------
     categories : "auto" or array-like of shape (n_classes,), default="auto"
         All classes in ascending order. ``"auto"`` is the order of an ordered pandas
-        categorical, else that of sorting: "high" < "low" for strings. Meta-estimators
-        of scikit-learn replace labels by codes; with `categories` of strings these
-        stand for the same classes.
+        categorical, else that of sorting: "high" < "low" for strings. With strings here
+        whole numbers in `y` are not ranks but places in the order of sorting, the codes
+        that meta-estimators of scikit-learn replace labels by.
     prior, prior_scale
         As in `BoostedBayesianPoissonRegression`, with the same defaults.
     intercept_scale : "auto" or float, default="auto"
@@ -371,9 +372,22 @@ def order_of(categories, X, y):
                 "categories must be at least two different classes in ascending "
                 f"order; got {categories!r}."
             )
-        codes, labels = np.searchsorted(np.sort(order), order), np.asarray(y)
-        numbers = order.dtype.kind in "UO" and labels.dtype.kind in "iu"
-        return codes if numbers and np.isin(labels, codes).all() else order
+        names, labels = np.sort(order), np.asarray(y)
+        codes, whole = np.searchsorted(names, order), labels.dtype.kind in "iu"
+        coded = whole and all(isinstance(one, str) for one in order)
+        if not coded or not np.isin(labels, codes).all():
+            return order
+        if np.any(np.diff(codes) < 0):
+            taken = [f"{k} for {name!r}" for k, name in enumerate(names.tolist())]
+            warn_where_called(
+                "y has whole numbers where categories are strings: they are taken for "
+                f"places in the order of sorting ({', '.join(taken)}), the codes that "
+                "StackingClassifier, VotingClassifier and cross_val_predict pass on; "
+                "pass the labels themselves, or leave categories out where 0 is the "
+                "lowest class.",
+                UserWarning,
+            )
+        return codes
     dtype = getattr(y, "dtype", None)
     if getattr(dtype, "ordered", False):
         return np.asarray(dtype.categories)

@@ -130,13 +130,25 @@ def test_scorers_of_probabilities_are_right(kind, pair):
 def test_codes_of_ordered_classes_stand_for_the_classes(kind, pair):
     (new, rows), (named, *_) = kind, pair
     labels, codes = np.unique(LABELS, return_inverse=True)
-    coded = new(categories=ORDER).fit(rows, codes)
+    with pytest.warns(UserWarning, match=r"\(0 for 'high', 1 for 'low', 2 for 'mid"):
+        coded = new(categories=ORDER).fit(rows, codes)
     assert_array_equal(coded.classes_, np.arange(4))
     assert_array_equal(labels[coded.categories_], ORDER)
     assert_array_equal(coded.predict_proba(rows), named.predict_proba(rows))
     assert_array_equal(labels[coded.predict(rows)], named.predict(rows))
     with pytest.raises(ValueError, match="Name all classes in categories"):
         coded.fit(rows, codes + 1)
+
+
+def test_only_codes_of_strings_in_another_order_are_warned_of(kind, recwarn):
+    new, rows = kind
+    new(categories=np.sort(ORDER)).fit(rows, RANKS)
+    for order in ([1, 2, 0, 3], np.array([1, 2, 3, 4], dtype=object)):
+        y = np.array([*order])[RANKS]
+        assert_array_equal(new(categories=order).fit(rows, y).categories_, order)
+    assert not [one for one in recwarn if "whole numbers" in str(one.message)]
+    with pytest.warns(UserWarning, match="pass the labels themselves"):
+        new(categories=ORDER).fit(rows, np.minimum(RANKS, 2))
 
 
 def test_meta_estimators_run(kind):
