@@ -86,6 +86,20 @@ def refuse_dates(values, name, column=None):
         )
 
 
+def check_responses(y, name="y", advice="Convert them; for classes use a classifier."):
+    """A ValueError where responses that must be numbers are dates or strings."""
+    refuse_dates(y, name)
+    values, column = np.ravel(y), getattr(y, "name", None)
+    if values.dtype.kind in "OUST":
+        for one in values:
+            if isinstance(one, str | bytes):
+                where = "" if column is None else f" in column {column!r}"
+                raise ValueError(
+                    f"{name} must be numbers; got strings such as {str(one)!r}{where}. "
+                    f"{advice}"
+                )
+
+
 def _suspects(X):
     """Positions of the columns that may hold what is no number."""
     if isinstance(X, list | tuple):
@@ -127,5 +141,5 @@ def validate_data(estimator, X, *args, advice=None, **kwargs):
         column = rows.columns[i] if hasattr(rows, "columns") else i
         refuse_dates(column_of(rows, i), "X", column)
     if kwargs.get("y_numeric"):
-        refuse_dates(args[0], "y")
+        check_responses(args[0])
     return validate_any(estimator, X, *args, **kwargs)

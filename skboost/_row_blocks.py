@@ -79,7 +79,9 @@ class RowBlocks:
                     f"{shape}."
                 )
             if shape[0]:
-                yield (*parts, *[None] * (4 - len(parts)))
+                # Lists and series of pandas have no slices as arrays have them.
+                X, *rest = (*parts, *[None] * (4 - len(parts)))
+                yield X, *(None if one is None else np.asarray(one) for one in rest)
 
     def __array__(self, dtype=None, copy=None):
         """What asks for an array is no `fit` that reads blocks."""
@@ -210,6 +212,7 @@ class RowReader:
         if is_mapped(X):
             y = None if y is None else np.asarray(y)
             weight = 1.0 if sample_weight is None else np.asarray(sample_weight, float)
+            offset = None if offset is None else np.asarray(offset, float)
             rows = Table(X, y, weight, offset, self.coded, self.n_jobs)
         else:
             tables = partial(self._tables, blocks)
@@ -226,7 +229,6 @@ class RowReader:
     def _tables(self, blocks):
         for X, y, weight, offset in blocks:
             X = X.tocsr() if sparse.issparse(X) else np.asarray(X)
-            y = None if y is None else np.asarray(y)
             weight = checked_weights(weight, X.shape[0])
             yield Table(X, y, weight, offset, self.coded, self.n_jobs, "shared")
 

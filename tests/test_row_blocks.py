@@ -115,6 +115,21 @@ def test_sparse_blocks_and_data_frames(data):
     assert found.feature_names_in_.tolist() == ["a", "b", "c"]
 
 
+@pytest.mark.parametrize("kind", ["logistic", "poisson"])
+def test_parts_of_blocks_may_be_lists_and_series(kind, data, monkeypatch):
+    model, y = model_of(kind)
+    X, *parts = (data[name][:300] for name in ("X", y, "weight", "offset"))
+    whole = model.fit(RowBlocks(lambda: [(X, *parts)])).posterior_.mean()
+    for given in (np.ndarray.tolist, lambda part: pd.Series(part, np.arange(9, 309))):
+        block = X, *map(given, parts)
+        model.fit(RowBlocks(lambda block=block: [block]))
+        assert np.array_equal(model.posterior_.mean(), whole)
+    monkeypatch.setattr("skboost._row_blocks.is_mapped", lambda X: True)
+    y, weight, offset = map(pd.Series, parts)
+    model.fit(X, y, sample_weight=weight, offset=offset)
+    assert np.array_equal(model.posterior_.mean(), whole)
+
+
 # --- bad input
 
 
@@ -122,10 +137,20 @@ def test_sparse_blocks_and_data_frames(data):
     ("change", "message"),
     [
         (lambda X, y, w: (np.where(X > 4, np.nan, X), y, w), "NaN"),
-        (lambda X, y, w: (X, y[1:], w), "as many responses as rows"),
-        (lambda X, y, w: (X, None, w), "as many responses as rows"),
+        (
+            lambda X, y, w: (X, y[1:], w),
+            "y must have .* 300; got 299 in block 0",
+        ),
+        (
+            lambda X, y, w: (X, None, w),
+            "y must have .* 300; got None in block 0",
+        ),
         (lambda X, y, w: (X, y, -w), "sample_weight must be finite, not negative"),
-        (lambda X, y, w: (X, y, w[1:]), "sample_weight must be"),
+        (
+            lambda X, y, w: (X, y, w[1:]),
+            "weight must have .* got 299 in block 0",
+        ),
+        (lambda X, y, w: (X, y, w, w[1:]), "offset must have .* got 299 in block 0"),
         (lambda X, y, w: (X, y, 0.0 * w), "at least one of positive weight"),
         (lambda X, y, w: (X, y, w, w, w), "a block of 5 parts"),
         (lambda X, y, w: (X[:, 0], y, w), "must yield arrays, sparse matrices"),
@@ -148,6 +173,10 @@ def test_blocks_that_do_not_go_together_are_refused(data):
     X, y, model = data["X"], data["labels"], Logistic()
     with pytest.raises(ValueError, match="expecting 3 features"):
         model.fit(RowBlocks(lambda: [(X, y), (X[:, :2], y)]))
+    with pytest.raises(
+        ValueError, match="y must be numbers; got strings such as 'yes'"
+    ):
+        Linear().fit(RowBlocks(lambda: [(X, y)]))
     once = iter([(X, y)])
     with pytest.raises(
         ValueError, match="the same rows at every pass; got n_rows=1500"

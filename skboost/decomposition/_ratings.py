@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skboost._columns import is_dated, refuse_dates
+from skboost._columns import check_responses, is_dated
 from skboost._pickles import VersionedPickle
 from skboost._sklearn import HasMethods, fit_context
 from skboost.decomposition._svi_matrix_factorization import SVIMatrixFactorization
@@ -252,7 +252,7 @@ class _Ratings:
     def of(cls, X, y, before=None):
         """Of what users pass, after the ratings of a fitted `RatingRegressor`."""
         pairs = _labels(X)
-        refuse_dates(y, "y")
+        check_responses(y)
         y = check_array(
             column_or_1d(y, warn=True),
             ensure_2d=False,

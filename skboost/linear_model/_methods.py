@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
-from skboost._columns import refuse_dates, validate_data
+from skboost._columns import check_responses, validate_data
 from skboost._sklearn import Interval
 from skboost.linear_model._predictive import plain_rows
 from skboost.posterior import check_level
@@ -86,8 +86,8 @@ def tails_of(level):
 
 def checked_numbers(estimator, X, y):
     """Responses as finite floats, (n_samples,); a ValueError where they are not."""
+    check_responses(y)
     y = one_for_each_row(estimator, X, one_response(y))
-    refuse_dates(y, "y")
     y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
     return NormalNoise().checked(y, len(y))
 

@@ -6,6 +6,7 @@ from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
+from skboost._columns import check_responses
 from skboost._sklearn import check_sample_weight
 from skboost.linear_model._answers import Answers, FlatAnswers, answer, with_exposure
 from skboost.linear_model._drawn import DrawnCounts, DrawnNumbers
@@ -33,6 +34,7 @@ class NumberAnswers(Answers, RegressorMixin):
         float
             At most 1; see `sklearn.metrics.r2_score`.
         """
+        check_responses(y)
         mean = self.predict(X, offset=offset)
         return r2_score(y, mean, sample_weight=sample_weight)
 

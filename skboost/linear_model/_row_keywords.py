@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.metrics import accuracy_score
 from sklearn.utils import check_consistent_length, column_or_1d
 
-from skboost._columns import refuse_dates
+from skboost._columns import check_responses
 from skboost._row_blocks import RowBlocks
 from skboost._sklearn import check_sample_weight, num_samples, rows_of
 from skboost.fitting import warn_where_called
@@ -67,7 +67,7 @@ def checked_trials(X, trials):
 
 def _whole(name, values):
     """Counts as floats, (n,); a ValueError for what is none."""
-    refuse_dates(values, name)
+    check_responses(values, name, "Convert them.")
     values = column_or_1d(values, dtype=np.float64)
     # A proportion times its trials is a whole number but for rounding.
     whole = np.rint(values)

@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.utils import check_array, column_or_1d, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
-from skboost._columns import validate_data
+from skboost._columns import check_responses, validate_data
 from skboost._row_blocks import RowReader, Table, checked_weights
 from skboost._sklearn import check_sample_weight
 from skboost.linear_model._methods import one_response
@@ -25,11 +25,14 @@ class Responses(RowReader):
         kinds = [np.float64, np.float32]
         X = check_array(X, accept_sparse="csr", dtype=kinds, input_name="X")
         n_rows = X.shape[0]
-        if y is None or len(y) != n_rows:
-            raise ValueError(
-                "Blocks must have as many responses as rows; got "
-                f"{'none' if y is None else len(y)} for {n_rows} in block {index}."
-            )
+        of_rows = {"y": y, "sample_weight": weight, "offset": offset}
+        for name, part in of_rows.items():
+            shape = np.shape(part)[:1]
+            if shape != (n_rows,) and (part is not None or name == "y"):
+                raise ValueError(
+                    f"{name} must have as many entries as its block has rows, "
+                    f"{n_rows}; got {shape[0] if shape else part} in block {index}."
+                )
         if offset is not None and not self.adds_offsets:
             raise ValueError(
                 "Blocks must have no offsets for a linear regression: yield responses "
@@ -152,6 +155,7 @@ class Numbers(Responses):
 
     def checked(self, y, n_rows):
         """Responses of a block, (n_rows,)."""
+        check_responses(y)
         return self.likelihood.checked(y, n_rows)
 
     def coded(self, y, weight):

@@ -198,6 +198,7 @@ def test_a_factorisation_that_needs_all_ratings_says_so(boosted):
         (np.vstack([X, [["u00", None]]]), np.append(Y, 1.0), "some are missing"),
         (np.vstack([X, [["u00", "a"]]]), np.append(Y, 1.0), "labels of one kind"),
         (X, np.append(Y[1:], np.nan), "y contains NaN"),
+        (X, np.full(len(X), "good"), "y must be numbers; got strings such as 'good'"),
         (X[:5], Y, "inconsistent numbers"),
     ],
 )

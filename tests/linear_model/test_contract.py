@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
+from sklearn.base import is_regressor
 from sklearn.exceptions import NotFittedError
 
 import skboost
@@ -419,13 +420,21 @@ def test_data_that_mean_nothing_are_named_and_leave_the_old_fit(name):
         for key in case.offset
         for value, words in BAD_OFFSETS + BAD_EXPOSURES * (key == "exposure")
     ]
-    for bad, words in BAD_DATA + offsets:
+    data = BAD_DATA + offsets
+    if is_regressor(model):
+        strings = {"y": pd.Series(["a0", "a1"] * 24, name="kind")}
+        words = "y must be numbers; got strings such as 'a0' in column 'kind'.*classif"
+        data.append((strings, words))
+        for answer in (fitted(name).log_predictive_density, fitted(name).score):
+            with pytest.raises(ValueError, match=words):
+                answer(case.X, **strings)
+    for bad, words in data:
         with pytest.raises(ValueError, match=words):
             model.fit(**case.data() | bad)
         assert not hasattr(model, "posterior_")
     model = pickle.loads(pickle.dumps(fitted(name, max_iter=1)))
     before = case.answer(model)
-    for bad, words in BAD_DATA + offsets:
+    for bad, words in data:
         with pytest.raises(ValueError, match=words):
             model.fit(**case.data() | bad)
     assert_array_equal(case.answer(model), before)
