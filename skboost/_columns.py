@@ -89,7 +89,7 @@ def refuse_dates(values, name, column=None):
 def check_responses(y, name="y", advice="Convert them; for classes use a classifier."):
     """A ValueError where responses that must be numbers are dates or strings."""
     refuse_dates(y, name)
-    values, column = np.ravel(y), getattr(y, "name", None)
+    values, column = np.asarray(y).ravel(), getattr(y, "name", None)
     if values.dtype.kind in "OUST":
         for one in values:
             if isinstance(one, str | bytes):
