@@ -3,7 +3,7 @@
 from datetime import date, time, timedelta
 
 import numpy as np
-from sklearn.utils.validation import validate_data as validate_any
+from sklearn.utils.validation import validate_data as check_data
 
 
 def column_of(X, i):
@@ -115,6 +115,18 @@ def _suspects(X):
             np.asarray(X)
         return X, []
     return X, [i for i, kind in enumerate(kinds) if kind in "OUSTmM"]
+
+
+def validate_any(estimator, X, *args, **kwargs):
+    """scikit-learn's check, after one that no two columns have the same name."""
+    names = list(getattr(X, "columns", ()))
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(
+            f"X must have columns of different names; got {names.count(twice)} of the "
+            f"name {twice!r}. Rename or drop them."
+        )
+    return check_data(estimator, X, *args, **kwargs)
 
 
 def validate_data(estimator, X, *args, advice=None, **kwargs):

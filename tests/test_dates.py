@@ -72,6 +72,15 @@ def test_columns_of_dates_are_refused_by_name_in_fit_and_predict(name):
 
 
 @pytest.mark.parametrize("name", CASES)
+def test_columns_of_one_name_are_refused_by_it(name):
+    """In the words of the package, not of a library below scikit-learn."""
+    rows = CASES[name].data()
+    names = [*map(str, range(rows["X"].shape[1] - 1)), "0"]
+    with pytest.raises(ValueError, match="different names; got 2 of the name '0'"):
+        CASES[name].new().fit(**rows | {"X": pd.DataFrame(rows["X"], columns=names)})
+
+
+@pytest.mark.parametrize("name", CASES)
 def test_numbers_beside_rows_are_no_dates(name):
     case = CASES[name]
     known = inspect.signature(case.estimator.fit).parameters

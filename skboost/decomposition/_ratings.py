@@ -7,9 +7,9 @@ from scipy import sparse
 from scipy.special import ndtri
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from skboost._columns import check_responses, is_dated
+from skboost._columns import check_responses, is_dated, missing_in, validate_any
 from skboost._pickles import VersionedPickle
 from skboost._sklearn import HasMethods, fit_context
 from skboost.decomposition._svi_matrix_factorization import SVIMatrixFactorization
@@ -102,7 +102,7 @@ class RatingRegressor(RegressorMixin, VersionedPickle, BaseEstimator):
             factorisation = SVIMatrixFactorization(5, biases=True, random_state=0)
         self._keep(clone(factorisation).fit(read.matrix), read)
         # Names of columns, by which `predict` knows them.
-        validate_data(self, X, skip_check_array=True)
+        validate_any(self, X, skip_check_array=True)
         return self
 
     @fit_context(prefer_skip_nested_validation=False)
@@ -136,7 +136,7 @@ class RatingRegressor(RegressorMixin, VersionedPickle, BaseEstimator):
                 f"{type(self.estimator_).__name__}, which needs all ratings at once. "
                 "Call fit with all of them."
             )
-        validate_data(self, X, reset=False, skip_check_array=True)
+        validate_any(self, X, reset=False, skip_check_array=True)
         read = _Ratings.of(X, y, self)
         wide = self.estimator_._widened(len(read.items) + 1)
         self._keep(wide.partial_fit(read.matrix), read)
@@ -221,7 +221,7 @@ class RatingRegressor(RegressorMixin, VersionedPickle, BaseEstimator):
 
     def _entries(self, X):
         check_is_fitted(self)
-        validate_data(self, X, reset=False, skip_check_array=True)
+        validate_any(self, X, reset=False, skip_check_array=True)
         users, items = _labels(X)
         rows, columns = _positions(self.users_, users), _positions(self.items_, items)
         return self.estimator_.predict_entries(rows, columns, return_std=True)
@@ -300,9 +300,12 @@ def _labels(X):
             "X must have two columns, users and items, with the ratings as y; got "
             f"shape {X.shape}."
         )
-    missing = [label is None or label != label for label in X.ravel()]
-    if any(missing):
-        raise ValueError("X must have a label in every place; some are missing.")
+    missing = missing_in(X).any(axis=1)
+    if missing.any():
+        raise ValueError(
+            "X must have a label in every place; some are missing, first in row "
+            f"{np.argmax(missing)} ({missing.sum()} in all). Drop these rows."
+        )
     return X.T
 
 

@@ -260,10 +260,12 @@ def groups_of(by, X, sample_weight):
     """Labels of groups of rows, and the shares (n_groups, n_rows) of rows in each."""
     n = num_samples(X)
     weight = np.ones(n) if sample_weight is None else np.asarray(sample_weight, float)
-    if weight.shape != (n,) or not (np.isfinite(weight) & (weight >= 0)).all():
+    got = f"shape {weight.shape}" if weight.shape != (n,) else ""
+    bad = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
+    if got or bad.size:
         raise ValueError(
             "sample_weight must hold one finite number from 0 on for each row of X, "
-            f"({n},); got shape {weight.shape}."
+            f"({n},); got {got or f'{weight[bad[0]]} in row {bad[0]}'}."
         )
     if by is None:
         labels, codes = [None], np.zeros(n, dtype=int)

@@ -139,14 +139,15 @@ class PredictiveCheckDisplay:
 
 
 def _bars(most):
-    """Edges and labels of bars for counts up to some number."""
-    width = max(1, int(np.ceil((most + 1.0) / _MOST_BARS)))
-    edges = np.arange(0.0, most + 1.0 + width, width)
-    starts = edges[:-1].astype(int)
-    last = [f"{a}" if width == 1 else f"{a}-{a + width - 1}" for a in starts]
+    """Edges and labels of bars for counts up to some number; zero has its own."""
+    width = max(1, int(np.ceil(most / (_MOST_BARS - 1.0))))
+    starts = np.append(0, np.arange(1, most + 1.0, width)).astype(int)
+    ends = starts[1:] - 1
+    labels = [
+        f"{a}" if a == b else f"{a}-{b}" for a, b in zip(starts[:-1], ends, strict=True)
+    ]
     # The last bar holds all that is above, such as far draws.
-    edges[-1] = np.inf
-    return edges - 0.5, [*last[:-1], f"{starts[-1]}+"]
+    return np.append(starts - 0.5, np.inf), [*labels, f"{starts[-1]}+"]
 
 
 class ResidualDisplay:

@@ -102,8 +102,8 @@ class Answers(NewRows):
         Raises
         ------
         NotImplementedError
-            For other models: counts, those fitted with offsets, and, of two classes,
-            components that are not Gaussian. `export` writes those.
+            For other models: counts, ordered classes, groups, those fitted with
+            offsets, and components that are not Gaussian. `export` writes those.
         """
         plain = self._plain_model(preprocessor)
         if getattr(self._model_, "exposed", False):
@@ -111,7 +111,7 @@ class Answers(NewRows):
                 "to_onnx writes no models that were fitted with offsets; export does."
             )
         before = affine_map(preprocessor, self.n_features_in_)
-        return onnx_model(plain, dtype, before)
+        return onnx_model(plain, dtype, before, type(self).__name__)
 
     def _plain_model(self, preprocessor):
         """The plain model that predicts."""

@@ -22,7 +22,7 @@ from skboost.linear_model._row_keywords import (
     counted_classes,
     warn_of_missing_offset,
 )
-from skboost.linear_model._sources import codes_of
+from skboost.linear_model._sources import check_labels, codes_of
 from skboost.targets import validate_offset
 
 
@@ -31,6 +31,23 @@ class ClassAnswers(Answers, ClassifierMixin):
 
     # Whether each of several classes has its own model against all others.
     _one_against_rest = False
+
+    def score(self, X, y, sample_weight=None):
+        """Accuracy: the share of rows whose class is the predicted one.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        float
+        """
+        # scikit-learn would cast NaN to a whole number.
+        check_labels(np.asarray(y))
+        return super().score(X, y, sample_weight)
 
     @answer
     def predict_proba(self, X, offset=None, **of_groups):

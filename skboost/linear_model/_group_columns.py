@@ -76,7 +76,7 @@ def resolve(names, estimator, labels_at):
 def _factors(place, groups, nested):
     """Columns of every factor, by its name, and all columns that say groups."""
     names = list(place)
-    used = {_position(key, "groups", place) for key in _as_list("groups", groups)}
+    used = set(_positions("groups", groups, place))
     factors, inner, above = {}, set(), set()
     for chain in _as_list("nested", nested):
         columns = [_position(key, "nested", place) for key in _chain(chain)]
@@ -123,6 +123,15 @@ def _chain(chain):
     return chain
 
 
+def _positions(parameter, columns, place, of=""):
+    where = [_position(c, parameter, place) for c in _as_list(parameter, columns)]
+    if len(set(where)) < len(where):
+        raise ValueError(
+            f"{parameter} must name every column{of} once; got {columns!r}."
+        )
+    return where
+
+
 def _position(key, parameter, place):
     """Position of a column that is given by its name or its position."""
     if isinstance(key, bool | np.bool_) or not isinstance(key, Hashable):
@@ -155,11 +164,7 @@ def by_factor(parameter, value, factors, place):
 
 def _numeric(parameter, columns, place, numbers, of=""):
     """Positions among the numbers of those of some columns, each named once."""
-    where = [_position(c, parameter, place) for c in _as_list(parameter, columns)]
-    if len(set(where)) < len(where):
-        raise ValueError(
-            f"{parameter} must name every column{of} once; got {columns!r}."
-        )
+    where = _positions(parameter, columns, place, of)
     names, found = list(place), []
     for column in where:
         own = [k for k, (i, _) in enumerate(numbers) if i == column]

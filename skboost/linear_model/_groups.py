@@ -1,13 +1,13 @@
 """Columns of X that say groups: which there are, their levels, and rows by them."""
 
 from functools import cache, partial
+from itertools import combinations
 from numbers import Integral, Real
 from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
 from sklearn.utils import check_array
-from sklearn.utils.validation import validate_data
 
 from skboost._columns import (
     column_of,
@@ -15,6 +15,7 @@ from skboost._columns import (
     holds_labels,
     missing_in,
     refuse_dates,
+    validate_any,
 )
 from skboost._math import as_floats
 from skboost._row_blocks import Table
@@ -175,14 +176,36 @@ def factors_of(read, columns):
     return tuple(factors), groups
 
 
-def warn_of_unidentified(factors, numbers, row_noise):
-    """Warn of parts of a model that only the prior can tell from each other."""
+def warn_of_unidentified(factors, groups, numbers, row_noise):
+    """Warn of parts of a model that only the prior can tell from each other.
+
+    `groups` are those of rows, by factor.
+    """
+    for (one, own), (other, others) in combinations(
+        zip(factors, groups, strict=True), 2
+    ):
+        shared = one.intercept and other.intercept or {*one.slopes} & {*other.slopes}
+        n = len(one.present)
+        # Of as many groups the pairs are as many where these are the same.
+        if shared and n == len(other.present) == len(np.unique(own * n + others)):
+            warn_where_called(
+                f"{one.name!r} and {other.name!r} have the same groups, so the data "
+                "cannot tell their effects from each other: the prior alone divides "
+                "them. Drop one of the two.",
+                UserWarning,
+            )
     for factor in factors:
         if row_noise and len(factor.present) == len(numbers):
             warn_where_called(
                 f"Every group of {factor.name!r} has one row, so the data cannot tell "
                 f"the spread between groups from {row_noise}: the prior alone divides "
                 "them. Drop the column from groups.",
+                UserWarning,
+            )
+        elif len(factor.present) == len(numbers) and _are_fractions(factor.labels):
+            warn_where_called(
+                f"Every group of {factor.name!r} has one row, and a fraction as its "
+                "label, as features have. Drop the column from groups if it is one.",
                 UserWarning,
             )
         constant = np.ptp(numbers[:, factor.slopes], axis=0) == 0.0
@@ -194,6 +217,10 @@ def warn_of_unidentified(factors, numbers, row_noise):
                 "Drop the column from slopes.",
                 UserWarning,
             )
+
+
+def _are_fractions(labels):
+    return any(one.dtype.kind == "f" and np.any(one % 1.0) for one in labels)
 
 
 def _check_correlations(factors, columns, n_rows):
@@ -284,7 +311,7 @@ def read_groups(estimator, X, y, sample_weight, response, offset=None):
         names, estimator._said, lambda i: categories_at(read, i, names[i])
     )
     numbers, (factors, codes) = numbers_of(read, columns), factors_of(read, columns)
-    warn_of_unidentified(factors, numbers, response.row_noise)
+    warn_of_unidentified(factors, codes, numbers, response.row_noise)
     _check_correlations(factors, columns, len(y))
     weight = check_sample_weight(sample_weight, numbers, dtype=np.float64)
     if np.any(weight < 0.0) or not weight.any():
@@ -351,7 +378,7 @@ def seen(estimator, X, reset):
         # Beside strings in a list numbers would become strings.
         X = np.array(X, dtype=object) if isinstance(X, list | tuple) else X
         X = check_array(X, dtype=None, ensure_all_finite=False, input_name="X")
-    validate_data(estimator, X, skip_check_array=True, reset=reset)
+    validate_any(estimator, X, skip_check_array=True, reset=reset)
     return X
 
 

@@ -133,11 +133,17 @@ class BoostedHierarchicalLogisticRegression(ClassAnswers, HierarchicalEstimator)
         """The response of labels, and these as numbers."""
         labels = check_labels(one_for_each_row(self, X, y))
         classes, codes = np.unique(labels, return_inverse=True)
-        if len(classes) != 2:
+        if len(classes) < 2:
             raise ValueError(
-                f"y must hold labels of two classes; got {len(classes)} "
-                f"class{'es' * (len(classes) > 1)}. Only binary classification is "
-                "supported."
+                f"y must have two classes; got one class ({classes[0]}). Add examples "
+                "of another class."
+            )
+        if len(classes) > 2:
+            raise ValueError(
+                f"y must have two classes; got {len(classes)} classes. Only binary "
+                "classification is supported. Use BoostedHierarchicalOrdinalRegression "
+                "where classes have an order, or BoostedBayesianLogisticRegression, "
+                "which takes no groups."
             )
         return ClassResponse(classes), codes.astype(float)
 

@@ -162,6 +162,7 @@ class BoostedHierarchicalOrdinalRegression(BoostedHierarchicalLogisticRegression
         float
         """
         found = self.predict(X, offset=offset)
+        y = check_labels(np.asarray(y))
         return accuracy_score(y, found, sample_weight=sample_weight)
 
     def sample_posterior(self, n=1, random_state=None):

@@ -9,6 +9,7 @@ from skboost._row_blocks import RowBlocks
 from skboost._sklearn import check_sample_weight, num_samples, rows_of
 from skboost.fitting import warn_where_called
 from skboost.linear_model._methods import checked_numbers
+from skboost.linear_model._sources import check_labels
 from skboost.targets import validate_offset, with_exposure
 
 
@@ -101,6 +102,7 @@ def score_of_trials(self, X, y, sample_weight=None, trials=None, offset=None):
     X, trials, offset = self._named_in(X, trials=trials, offset=offset)
     X, y, sample_weight, offset = binomial_rows(X, y, trials, sample_weight, offset)
     predicted = self.predict(X, offset=offset)
+    check_labels(np.asarray(y))
     return accuracy_score(y, predicted, sample_weight=sample_weight)
 
 

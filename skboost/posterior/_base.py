@@ -133,6 +133,11 @@ class BasePosterior(MixtureBacked):
         random_state : int, RandomState instance or None, default=None
         """
         if not isinstance(other, BasePosterior):
+            if not hasattr(other, "drop_zero_weights"):
+                raise ValueError(
+                    "other must be a posterior, such as posterior_ of a regression, or "
+                    f"a Mixture; got {type(other).__name__}."
+                )
             other = BasePosterior(other)
         if other.dim != self.dim:
             raise ValueError(

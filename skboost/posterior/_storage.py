@@ -249,9 +249,11 @@ def write_atomically(path, write):
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException as error:
         with suppress(OSError):
             os.unlink(temporary)
+        if getattr(error, "filename", None) == temporary:
+            error.filename = path
         raise
     _sync_folder(os.path.dirname(path))
 

@@ -18,8 +18,8 @@ from skboost.serving._steps import in_order
 _HEAD = '''"""Predictions of a fitted {estimator}: NumPy is all that this file needs.
 
 Written by skboost {version}, whose functions in it are under its BSD-3-Clause licence.
-{functions} take an array of shape (n_samples, n_features), or a data frame, whose
-columns they find by name.
+X is an array of shape (n_samples, n_features), or a data frame, whose columns are found
+by name: {functions}.
 """
 
 import base64
@@ -42,7 +42,9 @@ def write_module(path, model, estimator, before=None, names=None):
     Python."""
     known = ("predict", "predict_proba", "score_samples")
     functions = [name for name in known if hasattr(model, name)]
-    listed = " and ".join(f"`{name}`" for name in functions)
+    signatures = (inspect.signature(getattr(model, name)) for name in functions)
+    pairs = zip(functions, signatures, strict=True)
+    listed = " and ".join(f"`{name}{signature}`" for name, signature in pairs)
     head = _HEAD.format(estimator=estimator, version=__version__, functions=listed)
     kinds = {type(part) for part in chain(_parts(model), _parts(before))}
     needed = sorted((kind.__module__, kind.__name__) for kind in kinds)

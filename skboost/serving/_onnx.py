@@ -54,19 +54,22 @@ class _Graph:
         return self.constant(axes, np.int64)
 
 
-def onnx_model(model, dtype="float64", before=None):
-    """A plain model as an ONNX model, after an affine map (matrix, shift) of rows."""
+def onnx_model(model, dtype="float64", before=None, estimator="model"):
+    """A plain model as an ONNX model, after an affine map (matrix, shift) of rows.
+
+    `estimator` is what a user calls it.
+    """
     onnx = _import_onnx()
     if dtype not in _INPUTS:
         raise ValueError(f"dtype must be 'float32' or 'float64'; got {dtype!r}.")
     build = _BUILDERS.get(type(model))
     kinds = {type(part) for part in vars(model).get("parts", ())}
     if build is None or kinds - {GaussianPart, ContrastsPart}:
-        made = " of ".join(kind.__name__ for kind in (type(model), *kinds))
+        of_others = "" if build is None else " with other components"
         raise NotImplementedError(
-            "to_onnx writes classifiers and linear regressions, both with Gaussian "
-            f"components; got a {made}. Use export(path), which writes a Python file "
-            "that needs NumPy only."
+            "to_onnx writes classifiers and linear regressions, both without groups "
+            f"and with Gaussian components; got a {estimator}{of_others}. Use "
+            "export(path), which writes a Python file that needs NumPy only."
         )
     graph = _Graph(onnx)
     X, n_features = graph.add("Cast", "X", to=_DOUBLE), model.n_features

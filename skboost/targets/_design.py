@@ -99,8 +99,12 @@ def validate_offset(offset, n_samples):
     bad = np.flatnonzero(~np.isfinite(values))
     if bad.size:
         raise ValueError(
-            f"offset must be finite; got {values[bad[0]]} in row {bad[0]}. For counts "
-            "it is the logarithm of the exposure, which must be positive."
+            f"offset must be finite; got {values[bad[0]]} in row {bad[0]}. "
+            + (
+                "Where it is the logarithm of an exposure, that must be positive."
+                if values[bad[0]] == -np.inf
+                else "Fill it in, or leave the row out."
+            )
         )
     return values
 

@@ -168,7 +168,7 @@ def test_the_range_of_ratings_grows_and_predictions_stay_inside():
         ([["n", 5], ["n", 5]], [1, 2], "a pair once; got ratings"),
         ([["u00", "a"]], [1.0], "labels of one kind"),
         ([["n", 5, 6]], [1.0], "3 features, but"),
-        ([["n", None]], [1.0], "some are missing"),
+        ([["n", None]], [1.0], "some are missing, first in row 0"),
         ([["n", 5]], [np.inf], "y contains infinity"),
         ([["n", 5]], [1.0, 2.0], "inconsistent numbers"),
         ([["n", 5]], np.array(["2020-01-01"], "M8[s]"), "y must have numbers"),

@@ -137,6 +137,11 @@ def test_a_rootogram_counts_rows_of_the_data_and_of_draws():
     draws = sample_predictive(model, case.X, 400, random_state=0, **case.offset)
     zeros = np.median((draws == 0).sum(axis=1))
     assert display.middle[0] == zeros and display.labels[:3] == ["0", "1", "2"]
+    # However large counts are, zeros have a bar of their own.
+    y = np.append(case.y[:-1], 57.0)
+    display = PredictiveCheckDisplay.from_estimator(model, case.X, y, **case.offset)
+    assert display.labels[:2] == ["0", "1-2"] and display.labels[-1] == "57+"
+    assert display.observed[0] == np.sum(y == 0) and display.observed.sum() == len(y)
 
 
 def test_comparisons_are_drawn_as_the_table_says(diabetes):

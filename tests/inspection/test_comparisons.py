@@ -224,7 +224,12 @@ def test_factors_and_columns_that_are_not_there_are_refused_by_name(table, pipe)
         ({"age": 1.0}, {"at": {"diet": "soup"}}, r"got \['soup'\]"),
         ({"age": 1.0}, {"by": "county"}, "by must name columns of X"),
         ({"age": 1.0}, {"by": [1, 2]}, "one label for each row"),
-        ({"age": 1.0}, {"sample_weight": [1.0]}, "sample_weight must hold"),
+        (
+            {"age": 1.0},
+            {"sample_weight": [1.0]},
+            r"sample_weight must hold.*shape \(1,\)",
+        ),
+        ({"age": 1.0}, {"sample_weight": -np.ones(120)}, "must hold.*-1.0 in row 0"),
         ({"age": 1.0}, {"level": 2.0}, "level"),
         ({"age": 1.0}, {"exposure": 1.0}, "exposure is no keyword"),
     ],

@@ -379,8 +379,8 @@ BAD_DATA = [
 ]
 BAD_OFFSETS = [
     (np.zeros(3), r"must have shape \(48,\)"),
-    (np.full(48, -np.inf), "in row 0"),
-    (np.where(np.arange(48) == 7, np.nan, 1.0), "got nan in row 7"),
+    (np.full(48, -np.inf), "in row 0. Where it is the logarithm of an exposure"),
+    (np.where(np.arange(48) == 7, np.nan, 1.0), "got nan in row 7. Fill it in"),
     (["a"] * 48, "must be an array"),
     (np.full(48, 1.0 + 1j), "must be an array"),
 ]

@@ -173,6 +173,7 @@ def test_files_and_frames_of_polars_know_groups_that_are_new(fitted, tmp_path):
     ("params", "school", "message"),
     [
         ({"groups": ["teacher"]}, "", "groups must name columns of X; got 'teacher'"),
+        ({"groups": ["school", "school"]}, "", "groups must name every column once"),
         ({"groups": [7]}, "", "groups must name columns .*; got 7. X has the columns"),
         ({}, None, "a label in every row .* 'school'"),
         ({}, np.nan, "a label in every row .* 'school'; got nan in row 0"),
@@ -201,19 +202,35 @@ def test_what_means_nothing_is_refused_by_name(params, school, message):
             "Every group of 'x1' has one row, .* from noise: the prior",
         ),
         (EVERY[1], 40, "Every group of 'x1' .* the randomness of single answers"),
+        (GroupedPoisson, 40, "Every group of 'x1' has one row, and a fraction"),
         (GroupedLinear, 5, "A slope of 'x1' has the same value in all rows"),
     ],
 )
 def test_what_data_cannot_tell_apart_is_warned_of(kind, n_groups, message):
     rng = np.random.default_rng(0)
     x = rng.normal(size=40) if n_groups == 40 else np.ones(40)
-    X = np.column_stack([x, np.arange(40) % n_groups])
+    X = np.column_stack([x, np.arange(40) % n_groups / 8])
     slopes = None if n_groups == 40 else {1: [0]}
     model = kind(groups=[1], slopes=slopes, max_iter=1, random_state=0)
     with pytest.warns(UserWarning, match=message) as caught:
         model.fit(X, rng.integers(0, 2, 40))
     assert caught[0].filename == __file__
     assert np.isfinite(model.elbo_)
+
+
+@pytest.mark.parametrize("kind", EVERY)
+def test_columns_of_the_same_groups_are_warned_of(kind):
+    rng = np.random.default_rng(0)
+    group = rng.integers(0, 5, 60)
+    X = pd.DataFrame({"x": rng.normal(size=60), "g": group, "h": group.astype(str)})
+    y = rng.integers(0, 2, 60)
+    with pytest.warns(UserWarning, match="'g' and 'h' have the same groups"):
+        kind(groups=["g", "h"], max_iter=1, random_state=0).fit(X, y)
+    # Intercepts and slopes are told apart.
+    settings = {"slopes": {"h": ["x"]}, "group_intercepts": {"h": False}}
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*the same groups")
+        kind(groups=["g", "h"], max_iter=1, random_state=0, **settings).fit(X, y)
 
 
 def test_groups_that_are_separated_have_finite_results():

@@ -274,6 +274,9 @@ def test_one_class_and_unknown_ones_are_refused():
         of_grades().fit(X, np.zeros(len(X)))
     with pytest.raises(ValueError, match="labels among the classes"):
         of_grades(categories=[0, 1, 2]).fit(X, y)
+    for labels, words in ((y > 9, "of another class"), (y, "OrdinalRegression where")):
+        with pytest.raises(ValueError, match=words):
+            GroupedLogistic(groups=[1]).fit(X, labels)
 
 
 def test_draws_that_are_taken_anew_have_the_moments_of_their_shares():

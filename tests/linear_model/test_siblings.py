@@ -1,5 +1,6 @@
 """What one model answers its siblings answer, too."""
 
+import warnings
 from inspect import getdoc, signature
 
 import numpy as np
@@ -92,3 +93,8 @@ def test_missing_labels_are_refused(name):
     for y[3] in (None, np.nan):
         with pytest.raises(ValueError, match="a label in every row; got|NaN"):
             case.new().fit(**case.data() | {"y": y})
+    model, numbers = fitted(name), np.where(np.arange(len(y)) == 3, np.nan, 1.0)
+    for labels in (y, numbers):
+        with warnings.catch_warnings(), pytest.raises(ValueError, match="in row 3"):
+            warnings.simplefilter("error", RuntimeWarning)
+            model.score(case.X, labels)

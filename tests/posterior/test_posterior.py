@@ -184,6 +184,8 @@ def test_hellinger_is_symmetric_and_bounded(bimodal, normal_mixture):
     assert far.hellinger(bimodal, random_state=0).distance == pytest.approx(1.0)
     with pytest.raises(ValueError, match="other must have dimension 1"):
         bimodal.hellinger(Mixture.single((DiagonalGaussian(), np.zeros(4))))
+    with pytest.raises(ValueError, match="other must be a posterior.*; got int"):
+        bimodal.hellinger(3)
 
 
 def test_resample_moves_a_wrong_mixture_to_the_target(normal_mixture):

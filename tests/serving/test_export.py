@@ -170,6 +170,8 @@ def test_a_file_that_can_not_be_written_leaves_the_old_one(tmp_path, monkeypatch
         model_of("linear").export(path)
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["model.py"]
+    with pytest.raises(FileNotFoundError, match="nowhere/model.py'$"):
+        model_of("linear").export(tmp_path / "nowhere" / "model.py")
 
 
 def test_what_cannot_be_written_is_refused(tmp_path):
