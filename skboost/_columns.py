@@ -1,8 +1,11 @@
 """Columns of X as users pass them, and which hold strings, categories or dates."""
 
+from contextlib import contextmanager
 from datetime import date, time, timedelta
 
 import numpy as np
+from scipy import sparse
+from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data as check_data
 
 
@@ -154,4 +157,41 @@ def validate_data(estimator, X, *args, advice=None, **kwargs):
         refuse_dates(column_of(rows, i), "X", column)
     if kwargs.get("y_numeric"):
         check_responses(args[0])
-    return validate_any(estimator, X, *args, **kwargs)
+    with gaps_named(X):
+        return validate_any(estimator, X, *args, **kwargs)
+
+
+GAPS = {"NaN": np.isnan, "infinity": np.isinf}
+
+
+@contextmanager
+def gaps_named(X, where=""):
+    """Around scikit-learn's check of X: its error says where X is not finite."""
+    try:
+        yield
+    except ValueError as error:
+        what = next((w for w in GAPS if f"Input X contains {w}" in str(error)), None)
+        if what is None:
+            raise
+        rows = check_array(
+            X, accept_sparse="coo", dtype=np.float64, ensure_all_finite=False
+        )
+        names = getattr(X, "columns", None)
+        name_of = "x{}".format if names is None else names.__getitem__
+        raise ValueError(gap_in(what, rows, name_of, where) or error) from None
+
+
+def gap_in(what, rows, name_of, where=""):
+    """What to say of the first entry of one of the `GAPS`; None where there is none."""
+    if sparse.issparse(rows):
+        bad = np.column_stack([rows.row, rows.col])[GAPS[what](rows.data)]
+    else:
+        bad = np.argwhere(GAPS[what](rows))
+    if not len(bad):
+        return None
+    row, place = bad[0].tolist()
+    return (
+        f"X contains {what} in column {name_of(place)!r}, row {row}{where} ({len(bad)} "
+        "such entries in all). Impute them, for example with "
+        "sklearn.impute.SimpleImputer, or drop the rows."
+    )

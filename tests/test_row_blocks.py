@@ -136,7 +136,7 @@ def test_parts_of_blocks_may_be_lists_and_series(kind, data, monkeypatch):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda X, y, w: (np.where(X > 4, np.nan, X), y, w), "NaN"),
+        (lambda X, y, w: (np.where(X > 4, np.nan, X), y, w), "NaN in col.* of block 0"),
         (
             lambda X, y, w: (X, y[1:], w),
             "y must have .* 300; got 299 in block 0",
@@ -295,6 +295,20 @@ def test_a_mixture_of_blocks_is_that_of_all_rows(covariance_type, gaps, clusters
     # And a stream goes on from it.
     whole.partial_fit(X[:100]), found.partial_fit(X[:100])
     assert_allclose(found.means_, whole.means_, rtol=1e-8, atol=1e-8)
+
+
+def test_blocks_whose_weights_add_up_to_one_row_are_warned_of(data, clusters):
+    weight = np.full(N, 1.0 / N)
+    boosted = BoostedGaussianMixture(2, max_iter=1, random_state=0)
+    linear = Linear(max_iter=1, random_state=0)
+    for model, *given in (
+        (linear, blocks_of(data["X"], data["numbers"], weight)),
+        (mixture(), blocks_of(clusters, None, weight)),
+        (mixture(), clusters, None, weight),
+        (boosted, clusters, None, weight),
+    ):
+        with pytest.warns(UserWarning, match="adds up to 1 over 1500 rows"):
+            model.fit(*given)
 
 
 def test_runs_start_from_a_sample(clusters, monkeypatch):

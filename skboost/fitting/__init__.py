@@ -16,7 +16,13 @@ from skboost.fitting._engines import (
     make_settings,
     with_search,
 )
-from skboost.fitting._estimator import BoostedEstimator, FittingEstimator, callback_data
+from skboost.fitting._estimator import (
+    BoostedEstimator,
+    FittingEstimator,
+    callback_data,
+    row_weights,
+    warn_of_weights,
+)
 from skboost.fitting._fit import Fit, FromFit
 from skboost.fitting._judgement import DensityError
 from skboost.fitting._messages import (

@@ -8,12 +8,12 @@ from sklearn.base import BaseEstimator
 from skboost._parameters import ParameterNames, refuse_unknown
 from skboost._pickles import read, written
 from skboost._random import root_seed
-from skboost._sklearn import CallbackSupportMixin
+from skboost._sklearn import CallbackSupportMixin, check_sample_weight
 from skboost.fitting._boost import EstimatorObserver, Options, RunInterrupted, boost
 from skboost.fitting._checkpoint import keeper_of, refuse_checkpoints
 from skboost.fitting._engines import check_together, make_engine, make_limits
 from skboost.fitting._fit import FromFit
-from skboost.fitting._messages import warn_unfinished
+from skboost.fitting._messages import warn_unfinished, warn_where_called
 from skboost.posterior import as_posterior
 
 
@@ -22,6 +22,27 @@ def callback_data(X, y, sample_weight=None, **more):
     metadata = {"sample_weight": sample_weight, **more}
     metadata = {name: value for name, value in metadata.items() if value is not None}
     return {"X": X, "y": y, "metadata": metadata or None}
+
+
+def row_weights(X, sample_weight):
+    """Weights of the rows of a fit as floats, (n_samples,), none of them negative."""
+    weight = check_sample_weight(
+        sample_weight, X, dtype=np.float64, ensure_non_negative=True
+    )
+    warn_of_weights(weight.sum(), np.count_nonzero(weight))
+    return weight
+
+
+def warn_of_weights(total, n_rows):
+    """Say that rows have the information of one at most: normalised weights do."""
+    if n_rows > 1 and total <= 1.0 + 1e-6:
+        warn_where_called(
+            f"sample_weight adds up to {total:.3g} over {n_rows} rows: a weight counts "
+            "rows, so that all of these have the information of one, and little more "
+            "than the prior is found. Multiply normalised weights by the number of "
+            "rows.",
+            UserWarning,
+        )
 
 
 class FittingEstimator(ParameterNames, CallbackSupportMixin, BaseEstimator):

@@ -93,6 +93,11 @@ def _factors(place, groups, nested):
         for depth in range(1, len(columns) + 1):
             label = ":".join(names[c] for c in columns[:depth])
             factors[label] = tuple(columns[:depth])
+    if groups is not None and not used:
+        raise ValueError(
+            f"groups must name columns of X; got {groups!r}, which names none. None is "
+            "a model without groups."
+        )
     for column in sorted(used):
         if column not in inner:
             factors.setdefault(names[column], (column,))

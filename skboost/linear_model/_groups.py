@@ -10,8 +10,10 @@ from scipy import sparse
 from sklearn.utils import check_array
 
 from skboost._columns import (
+    GAPS,
     column_of,
     declared_order,
+    gap_in,
     holds_labels,
     missing_in,
     refuse_dates,
@@ -20,8 +22,7 @@ from skboost._columns import (
 from skboost._math import as_floats
 from skboost._row_blocks import Table
 from skboost._rows import canonical_rows
-from skboost._sklearn import check_sample_weight
-from skboost.fitting import in_cross_validation, warn_where_called
+from skboost.fitting import in_cross_validation, row_weights, warn_where_called
 from skboost.hierarchy import Factor, GroupedRows
 from skboost.linear_model._group_columns import Columns, resolve
 from skboost.linear_model._model import feature_names
@@ -51,16 +52,10 @@ def numbers_of(read, columns):
         elif label == columns.labels[i][1]:
             parts += _indicators(read, i, columns)
     table = np.column_stack(parts) if parts else np.empty((len(read.X), 0))
-    bad = np.argwhere(~np.isfinite(table))
-    if len(bad):
-        row, place = bad[0]
-        what = "NaN" if np.isnan(table[row, place]) else "infinity"
-        name = columns.name_of(*columns.numbers[place])
-        raise ValueError(
-            f"X contains {what} in column {name!r}, row {row} ({len(bad)} such "
-            "entries in all). Impute them, for example with "
-            "sklearn.impute.SimpleImputer, or drop the rows."
-        )
+    for what in GAPS:
+        said = gap_in(what, table, lambda k: columns.name_of(*columns.numbers[k]))
+        if said:
+            raise ValueError(said)
     return check_array(table, dtype=np.float64, input_name="X", ensure_min_features=0)
 
 
@@ -313,11 +308,7 @@ def read_groups(estimator, X, y, sample_weight, response, offset=None):
     numbers, (factors, codes) = numbers_of(read, columns), factors_of(read, columns)
     warn_of_unidentified(factors, codes, numbers, response.row_noise)
     _check_correlations(factors, columns, len(y))
-    weight = check_sample_weight(sample_weight, numbers, dtype=np.float64)
-    if np.any(weight < 0.0) or not weight.any():
-        raise ValueError(
-            "sample_weight must not be negative, and positive in a row at least."
-        )
+    weight = row_weights(numbers, sample_weight)
     if weight.sum() > 1e10:
         # Beyond it integrals over groups lose priors and roots in rounding.
         raise ValueError(

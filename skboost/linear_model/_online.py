@@ -10,10 +10,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from skboost._columns import validate_data
 from skboost._sklearn import InstanceOf, Interval, StrOptions, fit_context
-from skboost.fitting import FittingEstimator, callback_data, warn_where_called
+from skboost.fitting import (
+    FittingEstimator,
+    callback_data,
+    row_weights,
+    warn_where_called,
+)
 from skboost.linear_model._methods import POSITIVE
 from skboost.linear_model._model import Layout, feature_names
-from skboost.linear_model._sources import row_weights
 from skboost.online import ONLINE_METHODS, gaussian_of
 from skboost.posterior import Mixture, MixturePosterior
 from skboost.svi import LearningRate

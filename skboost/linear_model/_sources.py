@@ -6,9 +6,9 @@ import numpy as np
 from sklearn.utils import check_array, column_or_1d, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
-from skboost._columns import check_responses, validate_data
+from skboost._columns import check_responses, gaps_named, validate_data
 from skboost._row_blocks import RowReader, Table, checked_weights
-from skboost._sklearn import check_sample_weight
+from skboost.fitting import row_weights, warn_of_weights
 from skboost.linear_model._methods import one_response
 from skboost.linear_model._summary import Summary, check_offsets, merged
 from skboost.targets import validate_offset
@@ -23,7 +23,8 @@ class Responses(RowReader):
     def look(self, index, X, y, weight=None, offset=None):
         """The `Summary` of a block of rows, after its check."""
         kinds = [np.float64, np.float32]
-        X = check_array(X, accept_sparse="csr", dtype=kinds, input_name="X")
+        with gaps_named(X, f" of block {index}"):
+            X = check_array(X, accept_sparse="csr", dtype=kinds, input_name="X")
         n_rows = X.shape[0]
         of_rows = {"y": y, "sample_weight": weight, "offset": offset}
         for name, part in of_rows.items():
@@ -54,6 +55,7 @@ class Responses(RowReader):
                 "The rows must have at least one of positive weight; got "
                 f"none of {0 if summary is None else summary.n_rows}."
             )
+        warn_of_weights(summary.weight, summary.n_rows)
         return summary
 
 
@@ -181,7 +183,7 @@ def canonical(X, y, weight, offset, n_jobs):
     return rows
 
 
-# --- labels as codes, and the weights of rows
+# --- labels as codes
 
 
 NAME_CLASSES = ", or name all classes in partial_fit(classes=...)"
@@ -253,10 +255,3 @@ def check_labels(labels):
     if labels.dtype.kind not in "iubU" or len(np.unique(labels)) > 2:
         check_classification_targets(labels)
     return labels
-
-
-def row_weights(X, sample_weight):
-    """Sample weights as floats, (n_samples,); a ValueError for a negative one."""
-    return check_sample_weight(
-        sample_weight, X, dtype=np.float64, ensure_non_negative=True
-    )

@@ -6,13 +6,12 @@ from functools import partial
 import numpy as np
 from sklearn.utils import check_array
 
-from skboost._columns import validate_data
+from skboost._columns import gaps_named, validate_data
 from skboost._random import generator
 from skboost._row_blocks import RowReader, Table, checked_weights
 from skboost._rows import canonical_rows
-from skboost._sklearn import check_sample_weight
 from skboost.conjugate import Expectation
-from skboost.fitting import warn_where_called
+from skboost.fitting import row_weights, warn_of_weights, warn_where_called
 from skboost.mixture._priors import ColumnSums, covariance_of, moments, scatter
 from skboost.svi import NaturalGradient
 
@@ -35,10 +34,7 @@ def read_rows(estimator, X, reset=False, least=1):
 def weighted_rows(estimator, X, sample_weight, reset=False, least=1):
     """Rows and their weights."""
     X = read_rows(estimator, X, reset, least)
-    weight = check_sample_weight(
-        sample_weight, X, dtype=np.float64, ensure_non_negative=True
-    )
-    return X, weight
+    return X, row_weights(X, sample_weight)
 
 
 def canonical(X, weight):
@@ -172,9 +168,10 @@ class MixtureRows(RowReader):
 
     def look(self, index, X, y=None, weight=None, offset=None):
         """A checked block of rows as a `Sample`, which does not depend on who looks."""
-        X = check_array(
-            X, dtype=np.float64, ensure_all_finite="allow-nan", input_name="X"
-        )
+        with gaps_named(X, f" of block {index}"):
+            X = check_array(
+                X, dtype=np.float64, ensure_all_finite="allow-nan", input_name="X"
+            )
         weight = np.broadcast_to(checked_weights(weight, len(X)), len(X))
         # Streams 0 and 1 of the seed are those of starts and steps.
         keys = generator(self.seed, 2, index).random(len(X))
@@ -188,6 +185,7 @@ class MixtureRows(RowReader):
             total = part if total is None else total.with_others(part)
         if total is None or not total.observed.total > 0:
             raise ValueError("The rows must have at least one of positive weight.")
+        warn_of_weights(total.observed.total, total.n_rows)
         return total
 
 

@@ -356,8 +356,8 @@ def with_entry(value):
 
 
 BAD_DATA = [
-    (with_entry(np.nan), "NaN"),
-    (with_entry(np.inf), "infinity"),
+    (with_entry(np.nan), "NaN in column 'x1', row 4 |NaN, first in row 4 of this bat"),
+    (with_entry(np.inf), "infinity in column 'x1', row 4 |infinity, first in row 4 of"),
     (
         {"X": np.array([["a", "b", "c"]] * 48)},
         "numbers in all columns|in an array of strings numbers are strings",
@@ -441,8 +441,19 @@ def test_data_that_mean_nothing_are_named_and_leave_the_old_fit(name):
     for bad, words in offsets:
         with pytest.raises(ValueError, match=words):
             model.predict(case.X, **bad)
-    with pytest.raises(ValueError, match="NaN"):
-        model.predict(with_entry(np.nan)["X"])
+    for value, what in ((np.nan, "NaN"), (-np.inf, "infinity")):
+        words = f"X contains {what} in column 'x1', row 4 .1 such entries in all.. Impu"
+        with pytest.raises(ValueError, match=words):
+            model.predict(with_entry(value)["X"])
+
+
+@each_reader
+def test_weights_that_add_up_to_one_row_are_warned_of(name, recwarn):
+    case, model = LINEAR[name], LINEAR[name].new(max_iter=1)
+    model.fit(**case.data(), sample_weight=np.full(48, 2 / 48))
+    assert not [one for one in recwarn if "adds up to" in str(one.message)]
+    with pytest.warns(UserWarning, match="sample_weight adds up to 1 over 48 rows"):
+        model.fit(**case.data(), sample_weight=np.full(48, 1 / 48))
 
 
 @every

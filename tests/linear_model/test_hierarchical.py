@@ -175,6 +175,7 @@ def test_files_and_frames_of_polars_know_groups_that_are_new(fitted, tmp_path):
         ({"groups": ["teacher"]}, "", "groups must name columns of X; got 'teacher'"),
         ({"groups": ["school", "school"]}, "", "groups must name every column once"),
         ({"groups": [7]}, "", "groups must name columns .*; got 7. X has the columns"),
+        ({"groups": []}, "", "groups must name columns of X; got .., which names none"),
         ({}, None, "a label in every row .* 'school'"),
         ({}, np.nan, "a label in every row .* 'school'; got nan in row 0"),
         ({}, "one", "two groups or more; got one group"),
