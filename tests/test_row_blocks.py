@@ -307,7 +307,7 @@ def test_blocks_whose_weights_add_up_to_one_row_are_warned_of(data, clusters):
         (mixture(), clusters, None, weight),
         (boosted, clusters, None, weight),
     ):
-        with pytest.warns(UserWarning, match="adds up to 1 over 1500 rows"):
+        with pytest.warns(UserWarning, match="adds up to 1 for n_rows=1500"):
             model.fit(*given)
 
 

@@ -37,10 +37,10 @@ def warn_of_weights(total, n_rows):
     """Say that rows have the information of one at most: normalised weights do."""
     if n_rows > 1 and total <= 1.0 + 1e-6:
         warn_where_called(
-            f"sample_weight adds up to {total:.3g} over {n_rows} rows: a weight counts "
-            "rows, so that all of these have the information of one, and little more "
-            "than the prior is found. Multiply normalised weights by the number of "
-            "rows.",
+            f"sample_weight adds up to {total:.3g} for n_rows={n_rows}: a weight "
+            "counts rows, so that all of these have the information of one, and little "
+            "more than the prior is found. Multiply normalised weights by the number "
+            "of rows.",
             UserWarning,
         )
 

@@ -379,8 +379,11 @@ BAD_DATA = [
 ]
 BAD_OFFSETS = [
     (np.zeros(3), r"must have shape \(48,\)"),
-    (np.full(48, -np.inf), "in row 0. Where it is the logarithm of an exposure"),
-    (np.where(np.arange(48) == 7, np.nan, 1.0), "got nan in row 7. Fill it in"),
+    (np.full(48, -np.inf), "in row 0. (Where it is the logarithm of an exp|Drop rows)"),
+    (
+        np.where(np.arange(48) == 7, np.nan, 1.0),
+        "got nan in row 7. (Fill it in|Drop rows)",
+    ),
     (["a"] * 48, "must be an array"),
     (np.full(48, 1.0 + 1j), "must be an array"),
 ]
@@ -452,7 +455,7 @@ def test_weights_that_add_up_to_one_row_are_warned_of(name, recwarn):
     case, model = LINEAR[name], LINEAR[name].new(max_iter=1)
     model.fit(**case.data(), sample_weight=np.full(48, 2 / 48))
     assert not [one for one in recwarn if "adds up to" in str(one.message)]
-    with pytest.warns(UserWarning, match="sample_weight adds up to 1 over 48 rows"):
+    with pytest.warns(UserWarning, match="sample_weight adds up to 1 for n_rows=48"):
         model.fit(**case.data(), sample_weight=np.full(48, 1 / 48))
 
 
