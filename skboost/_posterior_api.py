@@ -9,7 +9,9 @@ from skboost._parameters import known_parameters
 from skboost._random import root_seed
 from skboost._sklearn import Interval, StrOptions, validate_params
 from skboost._starting_points import starting_points, with_placed_cuts
+from skboost.approximation import warn_of_wrong_gradient
 from skboost.boosting import SurrogateBoosting
+from skboost.families import MAX_FULL_DIM
 from skboost.fitting import (
     BOOSTING_CONSTRAINTS,
     GOES_ON,
@@ -35,7 +37,6 @@ from skboost.targets import (
     FailedEvaluationWarning,
     SlowPoints,
     TransformedTarget,
-    warn_of_wrong_gradient,
 )
 from skboost.transforms import Constraints
 
@@ -221,7 +222,9 @@ def boost_posterior(
         how much faster batches would be.
     ConvergenceWarning
         If more than half a nat of KL is estimated to remain, if limits cut the first
-        component short, or if the posterior seems to be improper.
+        component short, or if the posterior seems to be improper, or values of the
+        density contradict its gradient where they are largest: large terms that cancel
+        leave noise.
 
     References
     ----------
@@ -303,6 +306,15 @@ def _engine(target, params, starts, seed, box):
     """The engine of the parameters, on a surrogate where one is asked for."""
     engine = make_engine(target, params, starts, seed, None, box)
     if params["surrogate"] is None:
+        family = engine.proposer.family
+        if params["warp"] and not (
+            family.exact_expectations and family.full_covariance
+        ):
+            raise ValueError(
+                f"warp={params['warp']!r} needs Gaussians with full covariances, which "
+                f"family='gaussian' has up to {MAX_FULL_DIM} coordinates; got family="
+                f"{params['family']!r} and {target.dim}. Pass that, or warp=None."
+            )
         return engine
     # What a surrogate has no evaluations for, or no use.
     with_surrogate = {

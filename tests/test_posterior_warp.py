@@ -133,14 +133,18 @@ def test_a_declined_warp_wastes_no_iteration():
     ("log_density", "settings", "reason"),
     [
         (two_modes, {"x0": (-8.0 * np.ones(2), 8.0 * np.ones(2))}, "several modes"),
-        (banana, {"family": "laplace"}, "family='gaussian'"),
-        (banana, {"family": "gaussian-diag"}, "full covariances"),
     ],
 )
 def test_where_no_warp_is_tried(log_density, settings, reason):
     result = boost(log_density, 2, max_iter=2, **settings)
     assert not result.warp.accepted
     assert result.warp.reason.startswith("Not tried") and reason in result.warp.reason
+
+
+@pytest.mark.parametrize("family", ["laplace", "gaussian-diag"])
+def test_families_without_full_covariances_are_refused(family):
+    with pytest.raises(ValueError, match=f"full covariances.*family='{family}'"):
+        boost(banana, 2, family=family)
 
 
 @pytest.mark.slow

@@ -35,3 +35,8 @@ from skboost.approximation._roots import (
     hellinger_gain,
     squared_hellinger,
 )
+from skboost.approximation._slopes import (
+    noise_at,
+    warn_of_wrong_gradient,
+    without_noise,
+)

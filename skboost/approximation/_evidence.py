@@ -16,6 +16,7 @@ import numpy as np
 from skboost._math import mean_and_se
 from skboost.approximation._diagnostics import FreshDraws, psis
 from skboost.approximation._mixture import Mixture
+from skboost.approximation._slopes import without_noise
 from skboost.families import (
     Component,
     DiagonalGaussian,
@@ -94,12 +95,11 @@ def evidence_of(target, fresh, rng):
     n = int(TAIL_DRAWS * len(fresh.theta))
     tails = FreshDraws.of(target, heavy_tailed(fresh.mixture), n, rng, exact=False)
     theta = np.concatenate([fresh.theta, tails.theta])
-    found = log_evidence(
-        np.concatenate([fresh.log_joint, tails.log_joint]),
-        fresh.mixture.log_density(theta),
-        tails.mixture.log_density(theta),
-        (fresh.row_weights, tails.row_weights),
-    )
+    log_p = np.concatenate([fresh.log_joint, tails.log_joint])
+    log_q = [one.mixture.log_density(theta) for one in (fresh, tails)]
+    known = target, theta, log_p, np.logaddexp(*log_q)
+    log_p = without_noise(*known, fresh.mixture.heaviest)
+    found = log_evidence(log_p, *log_q, (fresh.row_weights, tails.row_weights))
     return found._replace(zero=tails.outside)
 
 

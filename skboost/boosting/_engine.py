@@ -295,7 +295,7 @@ class Boosting:
         # Nothing is said where limits leave no room to look.
         with suppress(BudgetSpent):
             key = settings, state.iteration - 1
-            improper = self.proposer.improper(target, state.mixture, *key)
+            improper = self.proposer.improper(target, state, *key)
             judges = self.judges_gains and move.says_next
             known = gain if judges else UNKNOWN
             parts = target, self.proposer, settings, state, known, price

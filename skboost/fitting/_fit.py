@@ -54,7 +54,8 @@ def correct(problem, run, options):
     if run.cut_short:
         return decline_orbits(run, options, CUT_SHORT)
     if run.history[-1].improper:
-        return decline_orbits(run, options, "the posterior seems to be improper.")
+        reason = "the posterior seems to be improper, or its density is not smooth."
+        return decline_orbits(run, options, reason)
     if order is None:
         return Corrected(mixture)
     settings = engine.settings

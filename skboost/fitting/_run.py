@@ -177,7 +177,7 @@ def _warp_and_opening(problem):
     engine, target, *_ = problem
     began, first = perf_counter(), engine.init(target)
     opening = (first,)
-    reason = _why_no_warp(engine, *first)
+    reason = _why_no_warp(*first)
     if reason:
         return not_tried(reason), opening
     try:
@@ -211,15 +211,12 @@ def _compared(problem, first):
     return report.declined(reason), (first, second)
 
 
-def _why_no_warp(engine, state, info):
+def _why_no_warp(state, info):
     """Why no warp is looked for; empty where one is."""
-    family = engine.proposer.family
-    if not (family.exact_expectations and family.full_covariance):
-        return "it needs components with family='gaussian' and full covariances"
     if state.mixture.n_components > 1 or state.modes.several:
         return "the posterior has several modes"
     if info.improper:
-        return "the posterior seems to be improper"
+        return "the posterior seems to be improper, or its density is not smooth"
     if info.within_tol:
         return "draws of the first component see less than tol left to gain"
     return ""

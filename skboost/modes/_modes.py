@@ -9,6 +9,7 @@ from skboost._budget import BudgetSpent
 from skboost._random import MODES, generator
 from skboost._settings import Settings
 from skboost._solver import climb
+from skboost.approximation import noise_at
 from skboost.families import Component
 from skboost.modes._climb import climb_all
 from skboost.modes._curvature import MAX_HESSIAN_DIM, laplace_approximation
@@ -23,6 +24,8 @@ _SHORT = 1e-2
 _RESTLESS, _MOST_CLIMBS = 1e-3, 3
 # Share of the heaviest mode's mass below which another does not matter.
 _LIGHTEST = 1e-5
+# Nats above what is usual, from where heights may be noise.
+_FAR_ABOVE = 10.0
 # Climbs of a search, at least, where several modes are known.
 _IF_SEVERAL = 128
 # Climbs that begin together at most.
@@ -141,6 +144,7 @@ class _ModeAssignment:
         self.components, self.mass = list(known.components), list(known.mass)
         self.owner = np.full(len(ends.points), -1)
         self.open = ends.settled & np.isfinite(ends.heights)
+        self.usual = self._usual_height()
         for k in range(len(self.components)):
             self._claim(k)
         # The highest first, so that a budget that ends leaves out the others.
@@ -148,6 +152,13 @@ class _ModeAssignment:
             for i in np.argsort(-ends.heights, kind="stable"):
                 if self.open[i]:
                     self._settle(i)
+
+    def _usual_height(self):
+        """That of the highest known mode, or else of half of the ends."""
+        known = zip(self.components, self.mass, strict=True)
+        heights = [mass - mode.entropy() for mode, mass in known if mass > -np.inf]
+        ends = self.ends.heights[self.open]
+        return max(heights) if heights else np.median(ends) if len(ends) else 0.0
 
     def _settle(self, i):
         point, height = self.ends.points[i], self.ends.heights[i]
@@ -188,6 +199,9 @@ class _ModeAssignment:
     def _laplace(self, point, height):
         params, confirmed = laplace_approximation(self.target, self.family, point)
         component = Component(self.family, params)
+        if confirmed and height > self.usual + _FAR_ABOVE:
+            draws = component.sample(4, np.random.default_rng(0))
+            confirmed = noise_at(self.target, draws, component) is None
         return component, height + component.entropy() if confirmed else -np.inf
 
     def _promised(self, component, point, z=0.0):

@@ -72,6 +72,7 @@ class Proposer(ABC):
         """Raise where the density is zero at all draws of the first mixture."""
         return None
 
-    def improper(self, target, mixture, settings, *key):
-        """Why a mixture seems to have no end to grow to; empty where it has one."""
+    def improper(self, target, state, settings, *key):
+        """Why a mixture seems to have no end to grow to, or to lie on noise; empty
+        elsewhere."""
         return ""

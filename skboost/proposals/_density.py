@@ -16,7 +16,7 @@ from skboost._math import mean_and_se
 from skboost._random import PROBE, SEARCH, generator
 from skboost._settings import MAX_CANDIDATES
 from skboost._solver import SMALLEST_TOL
-from skboost.approximation import Mixture, kept_components
+from skboost.approximation import Mixture, kept_components, noise_at
 from skboost.families import Component
 from skboost.modes import (
     MAX_HESSIAN_DIM,
@@ -38,6 +38,8 @@ from skboost.proposals._gaussian import (
 from skboost.proposals._greedy import best_candidate
 from skboost.targets import LogDensityError, coordinate_label, shown_point, what_came
 
+# Nats that remain of a density whose values are noise, at least.
+_HARDLY = 10.0
 # A component this narrow, in units of one or of the widest, is climbed from.
 _NARROW = 1e-4
 
@@ -137,6 +139,22 @@ def log_mass_near(target, x, scale):
         return np.inf
     curvature = np.linalg.eigvalsh(0.5 * (curvature + curvature.T))
     return value[0] - 0.5 * np.log(np.maximum(np.abs(curvature), 1.0)).sum()
+
+
+def on_noise(target, fresh):
+    """What to say of draws where values contradict slopes; empty elsewhere."""
+    # The heaviest.
+    found = noise_at(target, fresh.underrated(4), fresh.mixture.heaviest)
+    if found is None:
+        return ""
+    return (
+        "Stopped: log_density is not smooth near "
+        f"theta={shown_point(target, found.point[None])}. Along a way there on which "
+        f"its gradient promises {found.promised:.2g} nats its values change by "
+        f"{found.change:.2g}. Where large terms cancel, values are rounding noise: "
+        "write differences of logarithms as such (of gammaln as sums of logarithms), "
+        "or keep parameters within bounds by constraints=. Else check gradient=."
+    )
 
 
 def _loose(away, score, direction):
@@ -282,10 +300,14 @@ class DensityProposer(FamilyProposer):
     def located(self, modes):
         return modes.heaviest(MAX_CANDIDATES)
 
-    def improper(self, target, mixture, settings, *key):
+    def improper(self, target, state, settings, *key):
+        mixture = state.mixture
         rng = generator(settings.seed, PROBE, *key, 1)
         drift = drift_to_infinity(target, mixture, self.starts, rng)
-        return drift or collapse_to_pole(target, mixture, rng)
+        found = drift or collapse_to_pole(target, mixture, rng)
+        if found or not state.remaining.value > _HARDLY:
+            return found
+        return on_noise(target, state.fresh)
 
 
 # Of the probability of all components, below which one is left out: rows of the update

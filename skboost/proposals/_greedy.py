@@ -8,7 +8,7 @@ from skboost._math import log_sum_exp
 from skboost._parallel import chunked_map
 from skboost._random import SEARCH, generator
 from skboost._solver import ascend
-from skboost.approximation import Mixture
+from skboost.approximation import Mixture, without_noise
 from skboost.objectives import joint_gains
 
 # --- where a component is most skewed: starts beside it, and halves of it
@@ -81,8 +81,9 @@ def residual_points(context, n, rng, n_probes=256):
     """
     proposal = widened_mixture(context.fixed.components)
     theta = proposal.sample(n_probes, rng)
-    log_joint = context.target.log_density(theta)
     log_proposal = proposal.log_density(theta)
+    known = context.target, theta, context.target.log_density(theta), log_proposal
+    log_joint = without_noise(*known, context.mixture.heaviest)
     log_ratio = log_joint - log_proposal
     log_z = log_sum_exp(log_ratio[None])[0] - np.log(len(theta))
     if not np.isfinite(log_z):

@@ -3,7 +3,7 @@
 from skboost._budget import Budget, BudgetSpent
 from skboost._math import bounded_exp
 from skboost._row_blocks import Table
-from skboost.targets._base import Centre, Ledger, Target, warn_of_wrong_gradient
+from skboost.targets._base import Centre, Ledger, Target
 from skboost.targets._callable import CallableTarget
 from skboost.targets._composed import (
     CentredTarget,

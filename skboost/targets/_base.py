@@ -1,4 +1,4 @@
-"""What every target offers and counts, and whether its gradient is its slope.
+"""What every target offers and counts.
 
 A temperature in Kelvin, a year or a Julian day has its zero far from all rows, where
 nothing is known of a response. What is known of it before the data is about the centre
@@ -8,7 +8,6 @@ columns as they are.
 """
 
 import logging
-import warnings
 from contextlib import contextmanager
 from copy import copy
 from functools import cached_property
@@ -271,57 +270,3 @@ class Target:
         raise NotImplementedError(
             f"{type(self).__name__} must define value_and_score(theta)."
         )
-
-
-# Of a coordinate, or absolute below one; a right gradient agrees with one of them. Long
-# ones are for functions with noise, short ones for those that bend within the others.
-_STEPS = np.array([1e-3, 1e-5, 1e-9])
-# Share of a difference by which a right gradient may miss it: the function bends.
-_NEAR = 0.1
-# Rounding of the function's values, in units of their last place.
-_ROUNDING = 64.0 * np.finfo(float).eps
-
-
-def warn_of_wrong_gradient(target, points, stacklevel, place=np.asarray):
-    """Warn if central differences disagree with the gradient at every point.
-
-    One may lie at a kink. `place` maps points to those that the user knows.
-    """
-    value, slope = target.value_and_score(points)
-    rng = np.random.default_rng(0)
-    along = rng.uniform(0.5, 1.0, points.shape) * rng.choice([-1.0, 1.0], points.shape)
-    along *= np.maximum(1.0, np.abs(points))
-    # Of shape (steps, points), in nats.
-    rises = [_rise(target, points, step * along) for step in _STEPS]
-    found, rounding = (np.array(part) for part in zip(*rises, strict=True))
-    promised = np.outer(_STEPS, 2.0 * (slope * along).sum(axis=1))
-    largest = np.maximum(np.abs(found), np.abs(promised))
-    # Where the gradient fails a search says how.
-    telling = (_NEAR * largest > rounding) & np.isfinite(value)
-    right = telling & (np.abs(found - promised) <= _NEAR * largest + rounding)
-    known = telling.any(axis=0)
-    if not known.any() or right.any(axis=0)[known].any():
-        return
-    point = int(known.argmax())
-    step = int(telling[:, point].argmax())
-    length = 2.0 * _STEPS[step] * np.linalg.norm(along[point])
-    theta = place(points)[point]
-    warnings.warn(
-        "The gradient of log_density is not its slope where it was tried "
-        f"(points: {known.sum()}): along one direction at theta={theta} the density "
-        f"rises by {found[step, point] / length:.4g} nats a unit, and the gradient "
-        f"says {promised[step, point] / length:.4g}. Check the sign and the factors of "
-        "gradient=; without it, that all of the density goes through autograd.numpy.",
-        UserWarning,
-        stacklevel=stacklevel,
-    )
-
-
-def _rise(target, points, step):
-    """What the log density rises by over two steps, and how well that is known."""
-    up, down = target.log_density(points + step), target.log_density(points - step)
-    rounding = _ROUNDING * np.maximum(np.abs(up), np.abs(down))
-    # Where there is no density nothing is known.
-    inside = np.isfinite(up) & np.isfinite(down)
-    with np.errstate(invalid="ignore"):
-        return np.where(inside, up - down, 0.0), np.where(inside, rounding, np.inf)

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from skboost import boost_posterior
-from skboost.targets import CallableTarget, warn_of_wrong_gradient
+from skboost.approximation import warn_of_wrong_gradient
+from skboost.targets import CallableTarget
 
 POINTS = np.random.default_rng(1).normal(size=(3, 2))
 
