@@ -135,15 +135,16 @@ class WeightedBoosting(SurrogateBoosting):
 
     def _make_info(self, state, move, *began_and_gain):
         info = Info.of(state, state.mixture.base, move, self.most_kl, *began_and_gain)
-        at_most = state.remaining.value + N_ERRORS * state.remaining.se
+        left = state.remaining.value
+        at_most = left + N_ERRORS * state.remaining.se
         if at_most <= self.most_kl:
             little = (
                 f"Converged: less than about {at_most:.2g} nats are left, once it is "
                 "reweighted over orbits, as far as weighted draws around the mode see."
             )
             return replace(info, little_remains=little)
-        stuck = move.kind == "rejected"
-        return replace(info, tries_again=not stuck, inconclusive=stuck)
+        stuck, much = move.kind == "rejected", not left <= 2.0 * self.most_kl
+        return replace(info, tries_again=not stuck, inconclusive=stuck and much)
 
 
 @dataclass(frozen=True)

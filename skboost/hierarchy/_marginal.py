@@ -14,7 +14,7 @@ class Marginal:
     # where it `weighs_scales` its weights make draws of scales exact, too.
     integrates_coefficients = weighs_scales = False
     # What a value costs: "free", less than one of a surrogate that would stand for it;
-    # "little", less than surrogates of few coordinates do by the thousand; or "much".
+    # "little", less than fits of surrogates and searches on these; or "much".
     cost = "much"
     # Whether coefficients given scales take the algebra of small matrices alone.
     quick = True

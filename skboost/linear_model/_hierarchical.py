@@ -56,7 +56,7 @@ _DEAR_TOL = 0.02
 _LATTICE_TOL = 0.005
 
 # Coordinates up to which weighted draws say what a density is like.
-_MOST_WEIGHTED = 10
+_MOST_WEIGHTED = 16
 
 # By how much fewer draws of effects there are after limits cut a run: each may take as
 # long as an evaluation.
@@ -353,9 +353,9 @@ def _engine(target, params, starts, seed, n_jobs):
     if auto and cost != "free":
         # Half of what a Gaussian fitted to 1,000 exact draws would leave.
         most_kl = max(most_kl, d * (d + 3) / 8000)
-    if weighted and cost != "much" and not target.on_lattice:
-        return WeightedBoosting(proposer, combination, settings, "auto", most_kl)
-    if cost == "free" and not target.on_lattice:
+    if cost != "much" and not target.on_lattice:
+        if weighted:
+            return WeightedBoosting(proposer, combination, settings, "auto", most_kl)
         settings = replace(settings, max_order=AUTO_ORDER)
         if auto:
             # A density of scales alone has one mode or a few that its first component

@@ -10,6 +10,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from skboost.priors import HalfTPrior
+from skboost.targets import Ledger
 
 from ..kinds import GROUPED, over
 
@@ -212,3 +213,43 @@ def test_a_climb_that_time_cuts_short_is_no_mode():
     # Draws of effects may take as long as all else.
     coef, *_ = model.sample_posterior(1000, random_state=0)
     assert len(np.unique(coef)) <= 128
+
+
+def wide_rows(kind):
+    """Sixty rows, and classes or columns that leave eleven to fourteen coordinates."""
+    rng = np.random.default_rng(0)
+    g, X = rng.integers(0, 6, 60), rng.normal(size=(60, 12))
+    eta = X[:, 0] + rng.normal(size=6)[g]
+    if kind is GroupedOrdinal:
+        # Eight classes of as many rows each.
+        taste = eta + rng.logistic(size=60)
+        y = np.digitize(taste, np.quantile(taste, np.arange(1, 8) / 8))
+        return np.column_stack([X[:, :3], g]), y, {"groups": [3]}
+    y = rng.poisson(np.exp(eta)) if kind is GroupedPoisson else eta > 0.0
+    return np.column_stack([X, g]), y, {"groups": [12], "prior": "laplace"}
+
+
+@over("kind", [GroupedOrdinal, GroupedLogistic, GroupedPoisson], slow=[GroupedPoisson])
+def test_many_coordinates_take_no_more_than_one_iteration(kind, monkeypatch):
+    """Searches on surrogates of such grades took two million values."""
+    spent, spend = [], Ledger.spend
+    monkeypatch.setattr(
+        Ledger, "spend", lambda ledger, n=1: spent.append(n) or spend(ledger, n)
+    )
+    X, y, options = wide_rows(kind)
+    model = kind(random_state=0, **options).fit(X, y)
+    assert model.converged_ and model.remaining_kl_interval_[1] < 0.1
+    # Four rounds of draws, with the orbits of others of at most 64 images, and a search
+    # for the mode.
+    dim = 14
+    assert sum(spent) < 4 * (400 + 150 * dim) + 256 * 64 + 4096 + 200
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_what_is_evaluated_fast_has_no_surrogate(caplog):
+    """Seventeen coordinates, in which draws with much weight are few."""
+    rng, k = np.random.default_rng(0), np.arange(48)
+    X, few = np.column_stack([rng.normal(size=48), k % 6]), {"max_time": 1e-3}
+    with caplog.at_level("DEBUG", logger="skboost"):
+        GroupedOrdinal(groups=[1], random_state=0, **few).fit(X, k % 16)
+    assert "Begins with components by search; effects" in caplog.text
