@@ -134,9 +134,10 @@ class BoostedHierarchicalLogisticRegression(ClassAnswers, HierarchicalEstimator)
         labels = check_labels(one_for_each_row(self, X, y))
         classes, codes = np.unique(labels, return_inverse=True)
         if len(classes) < 2:
+            # Of no rows there is none.
+            got = f"one class ({classes[0]})" if len(classes) else "no labels"
             raise ValueError(
-                f"y must have two classes; got one class ({classes[0]}). Add examples "
-                "of another class."
+                f"y must have two classes; got {got}. Add examples of another class."
             )
         if len(classes) > 2:
             raise ValueError(
