@@ -204,8 +204,8 @@ class BoostedHierarchicalOrdinalRegression(BoostedHierarchicalLogisticRegression
         classes = np.unique(labels if order is None else order)
         if len(classes) < 2:
             raise ValueError(
-                "y must hold labels of at least two classes; got one class. "
-                + NAME_CATEGORIES
+                "y must hold labels of at least two classes; got "
+                f"{'one class' if len(classes) else 'no labels'}. {NAME_CATEGORIES}"
             )
         categories = classes if order is None else order
         codes = codes_of(labels, categories, NAME_CATEGORIES)
